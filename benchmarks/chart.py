@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcopt.tools.benchmarking.report import Outcome
+from tcopt.tools.benchmarking.report import BenchOutcome
 
 _COLOURS = ("#3b6fb6", "#e08a2c", "#4f9d5d", "#a04f9d")
 _ROW = 0.22
 
 
-def draw(outcomes: Mapping[str, list[Outcome]], path: Path) -> None:
+def draw(outcomes: Mapping[str, list[BenchOutcome]], path: Path) -> None:
     """Write bars of ratios, one colour a number of threads, as PNG, SVG or PDF."""
     pyplot = import_pyplot()
     measured = {n: [o for o in each if o.ratio] for n, each in outcomes.items()}

@@ -174,7 +174,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def _measured(case: Found, threads: int, rounds: int, slow: float) -> Found:
-    from tcopt.tools.benchmarking.measure import Settings, measure
+    from tcopt.tools.benchmarking.measure import BenchSettings, measure
     from tcopt.tools.benchmarking.report import outcomes
     from tcopt.tools.benchmarking.sides import load_peer
 
@@ -187,7 +187,7 @@ def _measured(case: Found, threads: int, rounds: int, slow: float) -> Found:
         load_peer(_PEER, model, feeds, threads).run()
     except Exception:  # For any error of the peer, there is nothing to compare with.
         return Found(case.space, case.fields, 1.0, error=SKIPPED)
-    settings = Settings([threads], rounds, burst_s=0.02, peers=[_PEER], options=options)
+    settings = BenchSettings([threads], rounds, burst_s=0.02, peers=[_PEER], options=options)
     try:
         report, compiled, _ = measure(model, settings)
         outcome = outcomes(report, least=True)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tcopt.tools.benchmarking.report import Outcome, geometric_mean
+from tcopt.tools.benchmarking.report import BenchOutcome, geometric_mean
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Standing:
     met: bool
 
 
-def standings(outcomes: Mapping[str, list[Outcome]]) -> list[Standing]:
+def standings(outcomes: Mapping[str, list[BenchOutcome]]) -> list[Standing]:
     """Return every group with measurements.
 
     Args:
@@ -89,7 +89,9 @@ def standings(outcomes: Mapping[str, list[Outcome]]) -> list[Standing]:
     return found
 
 
-def _standing(group: Group, threads: int, outcomes: Mapping[str, list[Outcome]]) -> Standing | None:
+def _standing(
+    group: Group, threads: int, outcomes: Mapping[str, list[BenchOutcome]]
+) -> Standing | None:
     ratios = {
         member: outcome.ratio
         for member in group.members

@@ -10,7 +10,7 @@ from typing import Any
 from case import Case
 from groups import Standing, standings
 from tcopt.support.files.access import write_output
-from tcopt.tools.benchmarking.report import Outcome, outcomes
+from tcopt.tools.benchmarking.report import BenchOutcome, outcomes
 
 _TITLES = {
     "models": "Networks",
@@ -71,7 +71,7 @@ python benchmarks/run.py --report --page docs/performance.md
 """
 
 
-def _introduction(results: Mapping[str, Any], measured: Mapping[str, list[Outcome]]) -> str:
+def _introduction(results: Mapping[str, Any], measured: Mapping[str, list[BenchOutcome]]) -> str:
     machine, settings = results["machine"], results["settings"]
     versions = machine["versions"]
     peers = " and ".join(f"{peer} {versions.get(peer, '')}".strip() for peer in settings["peers"])
@@ -132,7 +132,7 @@ def _groups(found: Iterable[Standing]) -> str:
     )
 
 
-def _head(measured: Sequence[Outcome], more: Sequence[str]) -> str:
+def _head(measured: Sequence[BenchOutcome], more: Sequence[str]) -> str:
     cells: list[str] = [""]
     for outcome in measured:
         plural = "s" if outcome.threads > 1 else ""
@@ -141,7 +141,7 @@ def _head(measured: Sequence[Outcome], more: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |\n|{'---|' * len(cells)}"
 
 
-def _cells(name: str, measured: Sequence[Outcome]) -> list[str]:
+def _cells(name: str, measured: Sequence[BenchOutcome]) -> list[str]:
     cells = [name]
     for outcome in measured:
         times = (outcome.ours_ms, *outcome.peers_ms.values())
@@ -150,11 +150,11 @@ def _cells(name: str, measured: Sequence[Outcome]) -> list[str]:
     return cells
 
 
-def _layers(name: str, _report: Mapping[str, Any], measured: Sequence[Outcome]) -> str:
+def _layers(name: str, _report: Mapping[str, Any], measured: Sequence[BenchOutcome]) -> str:
     return f"| {' | '.join(_cells(name, measured))} |"
 
 
-def _networks(name: str, report: Mapping[str, Any], measured: Sequence[Outcome]) -> str:
+def _networks(name: str, report: Mapping[str, Any], measured: Sequence[BenchOutcome]) -> str:
     plan = report["memory_plan"]
     bound = plan["workspace"] / plan["lower_bound"] if plan["lower_bound"] else 1.0
     scaling = measured[0].ours_ms / measured[-1].ours_ms

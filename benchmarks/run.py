@@ -28,9 +28,9 @@ from suites import all_suites
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import write_output
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.measure import Settings, measure
+from tcopt.tools.benchmarking.measure import BenchSettings, measure
 from tcopt.tools.benchmarking.memory import peak_memory
-from tcopt.tools.benchmarking.report import Outcome, comparison_table, outcomes
+from tcopt.tools.benchmarking.report import BenchOutcome, comparison_table, outcomes
 from tcopt.tools.benchmarking.sides import check_peers, installed_peers
 from tcopt.tools.command_line.cli import ArgumentParser, add_accuracy, run_tool
 from tcopt.tools.command_line.text_tables import render
@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
     results = _load(args.output) if args.resume or args.report else {}
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
     if not args.report:
-        settings = Settings(
+        settings = BenchSettings(
             args.threads,
             args.rounds,
             peers=peers,
@@ -131,7 +131,7 @@ def _load(path: Path) -> dict[str, Any]:
 def _measure_all(
     args: argparse.Namespace,
     suites: dict[str, list[Case]],
-    settings: Settings,
+    settings: BenchSettings,
     results: dict[str, Any],
 ) -> None:
     cases = results.setdefault("cases", {})
@@ -146,7 +146,7 @@ def _measure_all(
         sys.stdout.flush()
 
 
-def _measure(args: argparse.Namespace, case: Case, settings: Settings) -> dict[str, Any]:
+def _measure(args: argparse.Namespace, case: Case, settings: BenchSettings) -> dict[str, Any]:
     """Return the measurement, or the error that occurred."""
     model = case.build().SerializeToString()
     settings = replace(settings, options={**settings.options, **case.options})
@@ -174,7 +174,7 @@ def _summary(report: dict[str, Any]) -> str:
 
 def _all_outcomes(
     results: dict[str, Any], suites: dict[str, list[Case]], least: bool
-) -> dict[str, list[Outcome]]:
+) -> dict[str, list[BenchOutcome]]:
     return {
         case.name: outcomes(report, least=least)
         for cases in suites.values()

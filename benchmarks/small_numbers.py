@@ -47,7 +47,7 @@ from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import write_output
 from tcopt.support.processes.turns import Times, speed, take_turns
 from tcopt.tools.benchmarking.machine import machine_facts
-from tcopt.tools.benchmarking.sides import Side, installed_peers, load_peer
+from tcopt.tools.benchmarking.sides import BenchSide, installed_peers, load_peer
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
 from zoo import bert_base, efficientnet_b0, mobilenet_v2, resnet18, vgg16, vit_small, yolov8n
 
@@ -196,10 +196,10 @@ class Measured:
 
 
 def measure(
-    sides: Mapping[str, Callable[[], Side]], exact: Sequence[np.ndarray], seconds: float
+    sides: Mapping[str, Callable[[], BenchSide]], exact: Sequence[np.ndarray], seconds: float
 ) -> Measured:
     """Load all sides, and interleave their runs for some seconds."""
-    loaded: dict[str, Side] = {}
+    loaded: dict[str, BenchSide] = {}
     failed: dict[str, str] = {}
     for name, load in sides.items():
         try:
@@ -244,10 +244,10 @@ class Programs:
             self._known[key] = tcopt.compile(path, self._target, **options)
         return self._known[key]
 
-    def side(self, path: Path, feeds: Feeds, threads: int, precision: str = PRECISE) -> Side:
+    def side(self, path: Path, feeds: Feeds, threads: int, precision: str = PRECISE) -> BenchSide:
         model = self.compiled(path, precision)
         model.threads = threads
-        return Side("tcopt", partial(model.run, feeds), 0.0)
+        return BenchSide("tcopt", partial(model.run, feeds), 0.0)
 
 
 def measure_network(name: str, models: Models, options: Any) -> list[Row]:

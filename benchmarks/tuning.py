@@ -49,10 +49,10 @@ from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
 from tcopt.tuner.measure.outcomes import OK
-from tcopt.tuner.model import Group, Ranker, Settings
+from tcopt.tuner.model import ExampleGroup, ModelSettings, Ranker
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm
-from tcopt.tuner.session import Session, SessionSettings, State
+from tcopt.tuner.session import Session, SessionSettings, SessionState
 from tcopt.tuner.task_search import Strategy, TaskSearch
 from tcopt.tuner.tasks import Task, tasks_of
 from tuning_limits import limits_of, shares_table
@@ -239,8 +239,8 @@ def _seconds(arm: Arm) -> tuple[float, float]:
     points = arm.space.draw(SCORED, rng)
     examples = arm.features(points[:4096])
     speeds = np.exp(0.3 * rng.standard_normal(len(examples)))
-    ranker = Ranker(Settings(threads=1))
-    ranker.learn([Group("any", "any", examples, speeds)], "any", len(examples))
+    ranker = Ranker(ModelSettings(threads=1))
+    ranker.learn([ExampleGroup("any", "any", examples, speeds)], "any", len(examples))
     least = [float("inf"), float("inf")]
     for _ in range(3):
         start = time.perf_counter()
@@ -274,7 +274,7 @@ def _search(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMea
 def _gains(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
     """Search each case once, with a model that knows the previous ones."""
     found: list[Run] = []
-    taught: list[Group] = []
+    taught: list[ExampleGroup] = []
     for name, task in tasks.items():
         run, groups = _one(name, task, Strategy.MODEL, 0, args.trials, measurer, taught)
         taught += groups
@@ -322,7 +322,7 @@ def _tables(args: argparse.Namespace) -> list[CaseTable]:
 
 def _warm(args: argparse.Namespace, tasks: dict[str, Task], measurer: LocalMeasurer) -> list[Run]:
     runs: dict[str, list[Run]] = {name: [] for name in tasks}
-    taught: dict[str, list[Group]] = {name: [] for name in tasks}
+    taught: dict[str, list[ExampleGroup]] = {name: [] for name in tasks}
     for is_warm in (False, True):
         for name, task in tasks.items():
             others = [g for other, groups in taught.items() if other != name for g in groups]
@@ -342,15 +342,15 @@ def _one(
     seed: int,
     trials: int,
     measurer: LocalMeasurer,
-    others: Sequence[Group],
-) -> tuple[Run, list[Group]]:
+    others: Sequence[ExampleGroup],
+) -> tuple[Run, list[ExampleGroup]]:
     """Run one search; return it and its examples for others."""
     search = TaskSearch(task.key, arms_of(task), Progress(1.0, 0), strategy, seed=seed)
-    settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
+    settings = SessionSettings(seed=seed, worth=-1.0, model=ModelSettings(seed=seed))
     session = Session([(task, search)], measurer, others=others, settings=settings)
     seconds: list[float] = []
 
-    def note(state: State) -> None:
+    def note(state: SessionState) -> None:
         seconds.extend([state.seconds] * (state.trials - len(seconds)))
 
     session.run(NEVER, trials, note)

@@ -15,7 +15,7 @@ import numpy as np
 from rich.table import Table
 
 from tcopt.tools.command_line.text_tables import render
-from tcopt.tuner.model import Group, Settings
+from tcopt.tuner.model import ExampleGroup, ModelSettings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm
 from tcopt.tuner.session import Session, SessionSettings
@@ -127,13 +127,13 @@ def _verdicts(
 
 
 def _search(
-    case: Replayed, strategy: Strategy, seed: int, trials: int, others: Sequence[Group]
-) -> tuple[list[float], list[Group]]:
+    case: Replayed, strategy: Strategy, seed: int, trials: int, others: Sequence[ExampleGroup]
+) -> tuple[list[float], list[ExampleGroup]]:
     """Return the true time of the best after each trial, and the search's examples for others."""
     measurer = TableMeasurer(case.table, NOISE, seed)
     task = replace(case.task, ns=1.0)
     search = TaskSearch(task.key, case.arms, Progress(1.0, 0), strategy, seed=seed)
-    settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
+    settings = SessionSettings(seed=seed, worth=-1.0, model=ModelSettings(seed=seed))
     session = Session([(task, search)], measurer, others=others, settings=settings)
     session.run(_NEVER, trials)
     told = np.asarray([trial.part for trial in search.trials] or [1.0])

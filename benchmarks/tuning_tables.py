@@ -22,12 +22,12 @@ from tcopt.tuner.arms import arms_of
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Measurer, Progress
 from tcopt.tuner.measure.outcomes import CRASH, OK, Outcome
-from tcopt.tuner.model import Ranker, Settings
+from tcopt.tuner.model import ModelSettings, Ranker
 from tcopt.tuner.scheduler import Progress as TaskProgress
 from tcopt.tuner.search.moves import Points
 from tcopt.tuner.search.proposer import Arm, Proposal, Proposer
 from tcopt.tuner.session import Session, SessionSettings
-from tcopt.tuner.task_search import TaskSearch, Trial
+from tcopt.tuner.task_search import SearchTrial, TaskSearch
 from tcopt.tuner.tasks import Task
 
 DRAWN = "drawn"
@@ -85,7 +85,7 @@ class _Recorder(Session):
 
     def measure(self, proposals: Sequence[Proposal], source: str, sources: dict[str, str]) -> None:
         task, search = self.tasks[0]
-        trials: list[Trial] = []
+        trials: list[SearchTrial] = []
         self._measure(task, search, proposals, trials, self._timed[0])
         search.add(trials, 1.0)
         for trial in trials:
@@ -110,7 +110,7 @@ def record(case: str, task: Task, count: int, measurer: Measurer, seed: int = 0)
         recorder.measure(first.proposals(first.draw(ROUND, rng), DRAWN), DRAWN, sources)
     for _ in some(PARTS[2]):
         recorder.measure(proposer.best_by_estimate(ROUND), "estimate", sources)
-    ranker = Ranker(Settings(seed=seed))
+    ranker = Ranker(ModelSettings(seed=seed))
     for _ in some(1 - sum(PARTS)):
         ranker.learn(search.groups(), search.key, len(search.trials))
         if ranker.is_ready:

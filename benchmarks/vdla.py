@@ -47,7 +47,7 @@ from tcopt.dialects.target import TARGET_ATTRIBUTE, VdlaTargetAttr
 from tcopt.passes.accelerator.order_units import OrderUnitsPass, plan_program
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.vdla.contraction import Contraction, choose_tile, schedule_tile
-from tcopt.schedules.rules.vdla.roles import Roles, find_roles
+from tcopt.schedules.rules.vdla.roles import VdlaRoles, find_roles
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.support.pipelines.running import new_context
@@ -134,7 +134,7 @@ def program(
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     sch = Schedule(function)
     roles = find_roles(sch, facts)
-    assert isinstance(roles, Roles), roles
+    assert isinstance(roles, VdlaRoles), roles
     threads = 2 if column == "threads" else 1
     if choice is None:
         tile = choose_tile(roles, facts, serial=column == "serial", threads=threads)

@@ -25,7 +25,7 @@ from tcopt.support.registries.target_registry import target_named
 from tcopt.tuner.arms import arms_of
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.simulated import SimulatedMeasurer, simulated_machine, with_simulated_times
-from tcopt.tuner.model import Settings
+from tcopt.tuner.model import ModelSettings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Session, SessionSettings
 from tcopt.tuner.task_search import Strategy, TaskSearch
@@ -51,7 +51,7 @@ def search(
     (task,) = with_simulated_times([task], measurer)
     arms, machine, own = arms_of(task), str(simulated_machine(task)), Strategy(strategy)
     found = TaskSearch(task.key, arms, Progress(task.weight, 0), own, machine, seed=seed)
-    settings = SessionSettings(seed=seed, worth=-1.0, model=Settings(seed=seed))
+    settings = SessionSettings(seed=seed, worth=-1.0, model=ModelSettings(seed=seed))
     session = Session([(task, found)], measurer, settings=settings)
     session.run(_FOREVER, trials)
     return found

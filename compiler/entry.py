@@ -21,7 +21,7 @@ from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
 from tcopt.compiler.tuned import Tuned
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.options import Shapes, Source, Values
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model, Specialization
@@ -51,7 +51,7 @@ def compile(
     progress: Progress | None = None,
     cache: bool = True,
     workers: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
     plugins: Iterable[str | Path] = (),
     passes: Mapping[str, str] | None = None,

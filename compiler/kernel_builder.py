@@ -22,7 +22,7 @@ from tcopt.compiler.kernel import Kernel, describe_place
 from tcopt.compiler.kernel_cache import KernelCache
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.pipeline import kernel_phases
-from tcopt.compiler.units import KernelFunction, Unit, compile_unit, make_unit
+from tcopt.compiler.units import CompileUnit, KernelFunction, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.dialects.sched import SequenceOp
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -136,12 +136,12 @@ class KernelBuilder:
                 _tell_cycles(kernel.host_call, forms[name], name, places[name])
         return kernels
 
-    def _compile(self, units: Sequence[Unit]) -> dict[str, Kernel]:
+    def _compile(self, units: Sequence[CompileUnit]) -> dict[str, Kernel]:
         if len(units) < _FEWEST_UNITS:
             self._workers.stop()
         return self._workers.share(units, self.phases, lambda u: compile_unit(u, self.phases))
 
-    def _look_up(self, units: Mapping[str, Unit]) -> dict[str, Kernel]:
+    def _look_up(self, units: Mapping[str, CompileUnit]) -> dict[str, Kernel]:
         found: dict[str, Kernel] = {}
         if self._cache is None:
             return found
@@ -155,7 +155,7 @@ class KernelBuilder:
                 self._cache.discard(unit.kept_as)
         return found
 
-    def _store(self, made: Mapping[str, Kernel], all_: Mapping[str, Unit]) -> None:
+    def _store(self, made: Mapping[str, Kernel], all_: Mapping[str, CompileUnit]) -> None:
         shared = bool(self._workers.processes)
         if self._cache is None or not made or not is_plain(on_disk=shared):
             return
@@ -215,7 +215,7 @@ def _operators(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk())
 
 
-def _work(unit: Unit) -> int:
+def _work(unit: CompileUnit) -> int:
     """Estimate the compile time of a unit, so that the longest are started first."""
     stages = [op for op in unit.function.walk() if isinstance(op, ComputeOp)]
     return sum(_REDUCTION_WORK if stage.is_reduction else 1 for stage in stages)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
+from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor, Rest
 from tcopt.runtime.description import spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.strings import is_text
@@ -37,7 +37,7 @@ def rest_of(facts: Facts) -> Rest:
     return Rest({name: bounded.text(name) for name in bounded.names}, stage)
 
 
-def stage_facts(stage: Stage) -> dict[str, Any]:
+def stage_facts(stage: ImportStage) -> dict[str, Any]:
     """Return a stage as JSON values; equal stages have equal values."""
     return {
         "nodes": list(stage.nodes),
@@ -49,11 +49,11 @@ def stage_facts(stage: Stage) -> dict[str, Any]:
     }
 
 
-def _stage_of(facts: Facts) -> Stage:
+def _stage_of(facts: Facts) -> ImportStage:
     lists = facts.facts("lists")
     empty = {name for name, value in lists.values().items() if value is None}
     specs = [spec_of(each) for each in facts.items("inputs")]
-    return Stage(
+    return ImportStage(
         tuple(facts.numbers("nodes")),
         tuple(facts.texts("outputs")),
         tuple(PassedTensor(spec.name, spec.dtype, len(spec.shape)) for spec in specs),

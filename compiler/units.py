@@ -63,7 +63,7 @@ KernelFunction = te.FuncOp | loop.FuncOp
 
 
 @dataclass(frozen=True)
-class Unit:
+class CompileUnit:
     """A kernel to be compiled.
 
     Attributes:
@@ -118,7 +118,7 @@ def make_unit(
     texts: CanonicalText,
     salt: str,
     sequence: SequenceOp | None = None,
-) -> Unit:
+) -> CompileUnit:
     """Return the compile unit of a function.
 
     Args:
@@ -134,7 +134,7 @@ def make_unit(
         names = [_names_in(op) for op in (function, sequence) if op is not None]
         kept_as = _hash(f"{key}\n{names}")
     name = f"{base_name(symbol_name(function))}_{key[:_DIGITS]}"
-    return Unit(key, kept_as, name, text, function, module, sequence)
+    return CompileUnit(key, kept_as, name, text, function, module, sequence)
 
 
 def _rename(sequence: SequenceOp, function: str) -> None:
@@ -161,7 +161,7 @@ def _names_in(function: Operation) -> list[object]:
     return names
 
 
-def compile_unit(unit: Unit, phases: Sequence[Phase]) -> Kernel:
+def compile_unit(unit: CompileUnit, phases: Sequence[Phase]) -> Kernel:
     """Compile in this process, from the op itself, so that errors have source locations.
 
     The op is modified.

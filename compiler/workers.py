@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from tcopt.compiler.kernel import Kernel
-from tcopt.compiler.units import Unit
+from tcopt.compiler.units import CompileUnit
 from tcopt.support.errors import BackendError
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.processes.child_process import ONE_THREAD, ChildDied, ChildError, ChildProcess
@@ -57,9 +57,9 @@ class Workers:
 
     def share(
         self,
-        units: Sequence[Unit],
+        units: Sequence[CompileUnit],
         phases: Sequence[Phase],
-        compile_here: Callable[[Unit], Kernel],
+        compile_here: Callable[[CompileUnit], Kernel],
         done: dict[str, Kernel] | None = None,
     ) -> dict[str, Kernel]:
         """Compile units in this process and the workers; each takes the next unit when idle.
@@ -73,7 +73,7 @@ class Workers:
         """
         waiting = deque(units)
         done = {} if done is None else done
-        failed: list[Unit] = []
+        failed: list[CompileUnit] = []
         feeders = [
             threading.Thread(target=_feed, args=(process, waiting, phases, done, failed))
             for process in self.processes
@@ -92,7 +92,7 @@ class Workers:
         return done
 
 
-def _next(waiting: deque[Unit]) -> Unit | None:
+def _next(waiting: deque[CompileUnit]) -> CompileUnit | None:
     try:
         return waiting.popleft()
     except IndexError:
@@ -101,10 +101,10 @@ def _next(waiting: deque[Unit]) -> Unit | None:
 
 def _feed(
     process: ChildProcess,
-    waiting: deque[Unit],
+    waiting: deque[CompileUnit],
     phases: Sequence[Phase],
     done: dict[str, Kernel],
-    failed: list[Unit],
+    failed: list[CompileUnit],
 ) -> None:
     """Send waiting units to a worker until none is left; runs in a thread of its own."""
     while (unit := _next(waiting)) is not None:
@@ -117,7 +117,7 @@ def _feed(
             failed.append(unit)
 
 
-def compile_in(process: ChildProcess, unit: Unit, phases: Sequence[Phase]) -> Kernel:
+def compile_in(process: ChildProcess, unit: CompileUnit, phases: Sequence[Phase]) -> Kernel:
     """Compile a unit in a worker.
 
     Raises:

@@ -25,7 +25,7 @@ from tcopt.dialects.loop.scopes import is_shared_space
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
-from tcopt.interpreters.kernel_memory import Buffer, Numbers, RaceError, Threads, Watch
+from tcopt.interpreters.kernel_memory import CheckedBuffer, Numbers, RaceError, Threads, Watch
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
 from tcopt.interpreters.kernel_warps import LANES, WARP_RULES, per_thread
 from tcopt.interpreters.scalars import evaluate_scalar
@@ -56,11 +56,11 @@ def run_kernel(
     if KERNEL not in function.attributes:
         raise InputError("the function is not launched on a grid", op=function)
     grid, block = sizes_of(function, GRID_SIZE), sizes_of(function, BLOCK_SIZE)
-    Launch(function, Threads(grid, block), check_races=check_races).run(arrays)
+    LaunchState(function, Threads(grid, block), check_races=check_races).run(arrays)
     return list(arrays)
 
 
-class Launch:
+class LaunchState:
     """State of one kernel launch."""
 
     def __init__(self, function: func.FuncOp, threads: Threads, *, check_races: bool):
@@ -73,7 +73,7 @@ class Launch:
         self.global_rounds = np.zeros(self.threads.count, np.int64)
         self.active: NDArray[np.bool_] = np.ones(self.threads.count, np.bool_)
         self.values: dict[SSAValue, Any] = {}
-        self.buffers: dict[SSAValue, Buffer] = {}
+        self.buffers: dict[SSAValue, CheckedBuffer] = {}
         self.rules: dict[type[Operation], Callable[[Any], None]] = {
             arith.ConstantOp: self._constant,
             func.ReturnOp: lambda _: None,
@@ -101,7 +101,7 @@ class Launch:
         if len(arrays) != len(arguments):
             message = f"{len(arrays)} arrays for {len(arguments)} arguments"
             raise InputError(message, op=self.function)
-        made: dict[int, Buffer] = {}
+        made: dict[int, CheckedBuffer] = {}
         for array, argument in zip(arrays, arguments, strict=True):
             if not isa(argument.type, MemRefType):
                 self.values[argument] = array[()]
@@ -118,9 +118,9 @@ class Launch:
             if id(array) in made and array.flags.writeable:
                 array[...] = made[id(array)].values.reshape(array.shape)
 
-    def _argument(self, name: str, array: Array) -> Buffer:
+    def _argument(self, name: str, array: Array) -> CheckedBuffer:
         owner = np.zeros(self.threads.count, np.int64)
-        buffer = Buffer(name, np.array(array).reshape(-1), array.shape, owner)
+        buffer = CheckedBuffer(name, np.array(array).reshape(-1), array.shape, owner)
         if self.check_races and array.flags.writeable:
             size = buffer.values.size
             never = np.zeros(self.threads.count, np.int64)
@@ -287,13 +287,13 @@ class Launch:
         name = op.memref.name_hint or "buffer"
         dtype, size = numpy_dtype(type_.get_element_type()), type_.element_count()
         values = np.full((int(owner[-1]) + 1) * size, _unwritten(dtype), dtype)
-        buffer = Buffer(name, values, type_.get_shape(), owner)
+        buffer = CheckedBuffer(name, values, type_.get_shape(), owner)
         if is_shared and self.check_races:
             buffer.watch = [Watch(self.threads, values.size, self.everyone, self.rounds)]
         self.buffers[op.memref] = buffer
 
     def _places(
-        self, buffer: Buffer, indices: Sequence[SSAValue], lanes: int, op: Operation
+        self, buffer: CheckedBuffer, indices: Sequence[SSAValue], lanes: int, op: Operation
     ) -> Numbers:
         values = [self.values[index] for index in indices]
         places = buffer.places(values, self.active, op, leaves_row=lanes > 0)
@@ -380,7 +380,7 @@ class Launch:
 
     def _lane_places(
         self,
-        buffer: Buffer,
+        buffer: CheckedBuffer,
         indices: Sequence[SSAValue],
         offsets: Any,
         mask: SSAValue,

@@ -63,7 +63,7 @@ def _places(number: int, sizes: Sequence[int]) -> str:
     return str(places[0]) if len(places) == 1 else f"({', '.join(map(str, places))})"
 
 
-class Buffer:
+class CheckedBuffer:
     """A buffer with a copy for each owner: the launch, a block, or a thread.
 
     Attributes:
@@ -142,7 +142,7 @@ class Watch:
         self.write_round = np.full(elements, -1, np.int64)
         self.read_round = np.full(elements, -1, np.int64)
 
-    def read(self, buffer: Buffer, places: Numbers, who: Numbers, op: Operation) -> None:
+    def read(self, buffer: CheckedBuffer, places: Numbers, who: Numbers, op: Operation) -> None:
         before = self.writer[places]
         fresh = (before >= 0) & (self.write_round[places] == self.rounds[who])
         bad = fresh & (self.parties[before] != self.parties[who])
@@ -160,7 +160,7 @@ class Watch:
         self.read_round[places] = self.rounds[who]
         self.read_at[places] = _number(op, self.read_by)
 
-    def write(self, buffer: Buffer, places: Numbers, who: Numbers, op: Operation) -> None:
+    def write(self, buffer: CheckedBuffer, places: Numbers, who: Numbers, op: Operation) -> None:
         before = self.writer[places]
         fresh = (before >= 0) & (self.write_round[places] == self.rounds[who])
         bad = fresh & (self.parties[before] != self.parties[who])
@@ -188,7 +188,7 @@ class Watch:
 
     def _error(
         self,
-        buffer: Buffer,
+        buffer: CheckedBuffer,
         place: int,
         verbs: tuple[str, str],
         who: tuple[int, int],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects import func, memref, scf
 from xdsl.traits import SymbolTable
 
-from tcopt.interpreters.kernel import Launch
+from tcopt.interpreters.kernel import LaunchState
 from tcopt.interpreters.kernel_memory import Threads
 from tcopt.support.errors import UnsupportedError
 
@@ -53,7 +53,7 @@ def run_serial(
     return serial.returned
 
 
-class _Serial(Launch):
+class _Serial(LaunchState):
     def __init__(self, function: func.FuncOp, order: Order):
         super().__init__(function, Threads((1, 1, 1), (1, 1, 1)), check_races=False)
         self.order = order

@@ -26,7 +26,7 @@ from tcopt.interpreters.plain_allocs import NewBuffers
 from tcopt.interpreters.plain_scalars import floor_divide
 from tcopt.interpreters.plain_text import (
     BYTES,
-    Writer,
+    PlainWriter,
     element_text,
     memory_text,
     number_text,
@@ -71,7 +71,7 @@ class Accesses:
         parallel: the enclosing parallel loops, outermost first.
     """
 
-    writer: Writer
+    writer: PlainWriter
     new_buffers: NewBuffers
     values: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])

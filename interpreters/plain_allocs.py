@@ -17,7 +17,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.interpreters.plain_text import (
     BYTES,
-    Writer,
+    PlainWriter,
     float_text,
     is_float_text,
     lanes_of,
@@ -32,7 +32,7 @@ class NewBuffers:
         reserve: returns the address of zero-initialised memory of a given size.
     """
 
-    def __init__(self, writer: Writer, reserve: Callable[[int], str]) -> None:
+    def __init__(self, writer: PlainWriter, reserve: Callable[[int], str]) -> None:
         self._writer = writer
         self._reserve = reserve
         self._intervals: dict[SSAValue, tuple[str, str, int]] = {}

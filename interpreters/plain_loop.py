@@ -39,7 +39,7 @@ from tcopt.interpreters.plain_access import (
 from tcopt.interpreters.plain_allocs import NewBuffers
 from tcopt.interpreters.plain_scalars import emit_scalar
 from tcopt.interpreters.plain_text import (
-    Writer,
+    PlainWriter,
     element_text,
     float_text,
     is_float_text,
@@ -54,7 +54,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Stage:
+class ObservedStage:
     """The values that a block stores, at each point of its spatial variables.
 
     Attributes:
@@ -81,7 +81,7 @@ class PlainFunction:
     """
 
     text: str
-    stages: tuple[Stage, ...]
+    stages: tuple[ObservedStage, ...]
     scratch_bytes: int
     faults: tuple[str, ...]
     externals: frozenset[str]
@@ -108,10 +108,10 @@ class _Translator:
         self.function = function
         self.shapes = shapes
         self.seed = seed
-        self.writer = Writer()
+        self.writer = PlainWriter()
         self.accesses = Accesses(self.writer, NewBuffers(self.writer, self.reserve))
         self.values = self.accesses.values
-        self.stages: list[Stage] = []
+        self.stages: list[ObservedStage] = []
         self.scratch = 8
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.ForOp: self.for_,
@@ -289,7 +289,9 @@ class _Translator:
             base = f"%t{len(self.stages)}"
             pointer = w.assign(f"getelementptr {memory}, ptr {base}, i64 {flat}")
             w.line(f"store {memory} {kept}, ptr {pointer}")
-            self.stages.append(Stage(name, store, element, shape, _in_order(store, spatial)))
+            self.stages.append(
+                ObservedStage(name, store, element, shape, _in_order(store, spatial))
+            )
 
     def guard(self, op: loop.GuardOp) -> None:
         accesses = self.accesses
@@ -414,4 +416,4 @@ def written_buffers(op: loop.ForOp | loop.FuncOp) -> list[SSAValue]:
     return [buffer for buffer in written if buffer not in inner]
 
 
-__all__ = ["PlainFunction", "Stage", "translate", "written_buffers"]
+__all__ = ["PlainFunction", "ObservedStage", "translate", "written_buffers"]

@@ -19,7 +19,7 @@ from xdsl.utils.hints import isa
 from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.interpreters.meanings import meaning_of
-from tcopt.interpreters.plain_text import BYTES, Writer, element_text, memory_text
+from tcopt.interpreters.plain_text import BYTES, PlainWriter, element_text, memory_text
 from tcopt.interpreters.scalars import dtype_of
 from tcopt.support.errors import InputError
 
@@ -45,7 +45,7 @@ class _Slot:
         return self.offset + self.count * BYTES[self.memory]
 
 
-def emit_meaning(w: Writer, op: Operation, names: list[str]) -> str:
+def emit_meaning(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit a call of the meaning of an op with one result; return the result."""
     *inputs, output = _slots(op)
     block = w.local(output.end)
@@ -100,7 +100,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return tuple(value.type.get_shape()) if isa(value.type, VectorType) else ()
 
 
-def _address(w: Writer, block: str, slot: _Slot, lane: int) -> str:
+def _address(w: PlainWriter, block: str, slot: _Slot, lane: int) -> str:
     offset = slot.offset + lane * BYTES[slot.memory]
     return w.assign(f"getelementptr i8, ptr {block}, i64 {offset}")
 

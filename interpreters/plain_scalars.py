@@ -17,7 +17,7 @@ from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.interpreters.meanings import meaning_of
 from tcopt.interpreters.plain_meanings import emit_meaning
 from tcopt.interpreters.plain_text import (
-    Writer,
+    PlainWriter,
     element_text,
     float_text,
     is_float_text,
@@ -26,7 +26,7 @@ from tcopt.interpreters.plain_text import (
 )
 from tcopt.support.errors import UnsupportedError
 
-Rule = Callable[[Writer, Operation, list[str]], str]
+Rule = Callable[[PlainWriter, Operation, list[str]], str]
 """Emits an op; returns the LLVM value of its result, given the values of its operands."""
 
 
@@ -45,7 +45,7 @@ def _shaped(text: str, like: Attribute) -> str:
 
 
 def _per_lane(
-    w: Writer, op: Operation, names: Sequence[str], compute: Callable[[list[str]], str]
+    w: PlainWriter, op: Operation, names: Sequence[str], compute: Callable[[list[str]], str]
 ) -> str:
     """Emit a computation element by element."""
     type_ = op.results[0].type
@@ -65,7 +65,7 @@ def _widened(text: str) -> str:
     return "float" if text in ("half", "bfloat") else text
 
 
-def convert_float(w: Writer, value: str, source: str, target: str, like: Attribute) -> str:
+def convert_float(w: PlainWriter, value: str, source: str, target: str, like: Attribute) -> str:
     """Convert a float, or a vector of floats shaped as `like`, to another precision."""
     if source == target:
         return value
@@ -84,10 +84,10 @@ def _binary(word: str) -> Rule:
     )
 
 
-def _floats(compute: Callable[[Writer, str, list[str]], str]) -> Rule:
+def _floats(compute: Callable[[PlainWriter, str, list[str]], str]) -> Rule:
     """Return a rule on floats that computes in at least single precision."""
 
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         like, text = op.results[0].type, _element(op)
         wide = _widened(text)
         wides = [convert_float(w, name, text, wide, like) for name in names]
@@ -107,7 +107,7 @@ def _flag_type(type_: str) -> str:
 def _extremum(compare: str, *, keeps_nan: bool) -> Rule:
     """Return a rule for the maximum or minimum; NaN is either propagated or ignored."""
 
-    def compute(w: Writer, t: str, names: list[str]) -> str:
+    def compute(w: PlainWriter, t: str, names: list[str]) -> str:
         a, b = names
         flag = _flag_type(t)
         chosen = w.assign(f"fcmp {compare} {t} {a}, {b}")
@@ -119,7 +119,7 @@ def _extremum(compare: str, *, keeps_nan: bool) -> Rule:
 
 
 def _integer_extremum(compare: str) -> Rule:
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         t = type_text(op.results[0].type)
         flag = w.assign(f"icmp {compare} {t} {names[0]}, {names[1]}")
         return w.assign(f"select {_flag_type(t)} {flag}, {t} {names[0]}, {t} {names[1]}")
@@ -127,7 +127,7 @@ def _integer_extremum(compare: str) -> Rule:
     return rule
 
 
-def floor_divide(w: Writer, a: str, b: str, t: str = "i64") -> tuple[str, str]:
+def floor_divide(w: PlainWriter, a: str, b: str, t: str = "i64") -> tuple[str, str]:
     """Return the quotient rounded down, and the remainder with the divisor's sign."""
     quotient = w.assign(f"sdiv {t} {a}, {b}")
     rest = w.assign(f"srem {t} {a}, {b}")
@@ -144,7 +144,7 @@ def floor_divide(w: Writer, a: str, b: str, t: str = "i64") -> tuple[str, str]:
 
 
 def _floor_division(*, ceil: bool) -> Rule:
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         t = _element(op)
 
         def compute(row: list[str]) -> str:
@@ -158,7 +158,7 @@ def _floor_division(*, ceil: bool) -> Rule:
     return rule
 
 
-def _ceildivui(w: Writer, op: Operation, names: list[str]) -> str:
+def _ceildivui(w: PlainWriter, op: Operation, names: list[str]) -> str:
     t = type_text(op.results[0].type)
     quotient = w.assign(f"udiv {t} {names[0]}, {names[1]}")
     back = w.assign(f"mul {t} {quotient}, {names[1]}")
@@ -172,23 +172,23 @@ def _predicate(op: Operation, names: Sequence[str]) -> str:
     return names[predicate.value.data]
 
 
-def _cmpi(w: Writer, op: Operation, names: list[str]) -> str:
+def _cmpi(w: PlainWriter, op: Operation, names: list[str]) -> str:
     word = _predicate(op, CMPI_COMPARISON_OPERATIONS)
     return w.assign(f"icmp {word} {type_text(op.operands[0].type)} {names[0]}, {names[1]}")
 
 
-def _cmpf(w: Writer, op: Operation, names: list[str]) -> str:
+def _cmpf(w: PlainWriter, op: Operation, names: list[str]) -> str:
     word = _predicate(op, CMPF_COMPARISON_OPERATIONS)
     return w.assign(f"fcmp {word} {type_text(op.operands[0].type)} {names[0]}, {names[1]}")
 
 
-def _select(w: Writer, op: Operation, names: list[str]) -> str:
+def _select(w: PlainWriter, op: Operation, names: list[str]) -> str:
     flag, t = type_text(op.operands[0].type), type_text(op.results[0].type)
     return w.assign(f"select {flag} {names[0]}, {t} {names[1]}, {t} {names[2]}")
 
 
 def _cast(word: str) -> Rule:
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         source, target = type_text(op.operands[0].type), type_text(op.results[0].type)
         if source == target:
             return names[0]
@@ -198,7 +198,7 @@ def _cast(word: str) -> Rule:
 
 
 def _index_cast(word: str) -> Rule:
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         bits = [int(text[1:]) for text in (_operand_element(op), _element(op))]
         if bits[0] == bits[1]:
             return names[0]
@@ -207,12 +207,12 @@ def _index_cast(word: str) -> Rule:
     return rule
 
 
-def _float_cast(w: Writer, op: Operation, names: list[str]) -> str:
+def _float_cast(w: PlainWriter, op: Operation, names: list[str]) -> str:
     return convert_float(w, names[0], _operand_element(op), _element(op), op.results[0].type)
 
 
 def _to_float(word: str) -> Rule:
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         like, text = op.results[0].type, _element(op)
         source, wide = type_text(op.operands[0].type), _widened(text)
         value = w.assign(f"{word} {source} {names[0]} to {_shaped(wide, like)}")
@@ -225,7 +225,7 @@ def _to_integer(signed: bool) -> Rule:
     """Return a rule that converts towards zero and saturates; NaN becomes 0."""
     word = "fptosi" if signed else "fptoui"
 
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         like = op.results[0].type
         wide = _widened(_operand_element(op))
         value = convert_float(w, names[0], _operand_element(op), wide, like)
@@ -254,7 +254,7 @@ def _intrinsic(name: str) -> Rule:
 def _library(name: str) -> Rule:
     """Return a rule that calls a function of the C library, in double precision."""
 
-    def rule(w: Writer, op: Operation, names: list[str]) -> str:
+    def rule(w: PlainWriter, op: Operation, names: list[str]) -> str:
         text, scalar = _element(op), IndexType()
 
         def compute(row: list[str]) -> str:
@@ -267,19 +267,19 @@ def _library(name: str) -> Rule:
     return rule
 
 
-def _rsqrt(w: Writer, t: str, names: list[str]) -> str:
+def _rsqrt(w: PlainWriter, t: str, names: list[str]) -> str:
     root = w.call(f"llvm.sqrt.{_suffix(t)}", t, [(t, names[0])])
     one = float_text(1.0, t.split(" ")[-1].rstrip(">"))
     ones = w.splat(one, t.split(" ")[-1].rstrip(">"), int(t[1:].split()[0])) if "<" in t else one
     return w.assign(f"fdiv {t} {ones}, {root}")
 
 
-def _absi(w: Writer, op: Operation, names: list[str]) -> str:
+def _absi(w: PlainWriter, op: Operation, names: list[str]) -> str:
     t = type_text(op.results[0].type)
     return w.call(f"llvm.abs.{_suffix(t)}", t, [(t, names[0]), ("i1", "false")])
 
 
-def _scale(w: Writer, op: Operation, names: list[str]) -> str:
+def _scale(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit the product with a table entry; for floats, the result is -0.0 if the entry is 0."""
     assert isinstance(op, ScaleOp)
     like, text = op.results[0].type, _element(op)
@@ -305,7 +305,7 @@ def _scale(w: Writer, op: Operation, names: list[str]) -> str:
     return convert_float(w, result, wide, text, like)
 
 
-def _lookup(w: Writer, op: Operation, names: list[str]) -> str:
+def _lookup(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit the lookup of a byte in a table for each lane."""
     assert isinstance(op, LookupOp)
     table = w.table([str(entry) for entry in op.entries], "i8")
@@ -380,7 +380,7 @@ RULES |= {
 RULES["math.powf"] = _library("pow")
 
 
-def emit_scalar(w: Writer, op: Operation, names: list[str]) -> str:
+def emit_scalar(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit an arithmetic op on scalars or vectors, or a third-party op; return its result.
 
     Raises:

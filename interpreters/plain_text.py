@@ -107,7 +107,7 @@ def number_text(attr: Attribute) -> str:
     raise UnsupportedError(f"the plain translation does not support the constant {attr}")
 
 
-class Writer:
+class PlainWriter:
     """Writer of the lines of one function; values are texts such as `%v3`, or constants."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
-from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.loop.intrin import OperandTile
 from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
@@ -26,7 +26,7 @@ from tcopt.interpreters.plain_access import (
 )
 from tcopt.interpreters.plain_scalars import Rule, convert_float, emit_scalar
 from tcopt.interpreters.plain_text import (
-    Writer,
+    PlainWriter,
     element_text,
     is_float_text,
     lanes_of,
@@ -39,7 +39,7 @@ def _element(value: SSAValue) -> str:
     return element_text(get_element_type_or_self(value.type))
 
 
-def _broadcast(w: Writer, op: Operation, names: list[str]) -> str:
+def _broadcast(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit a broadcast, which adds leading dimensions."""
     assert isinstance(op, BroadcastOp)
     source, target = vector_shape(op.source.type), vector_shape(op.vector.type)
@@ -52,11 +52,11 @@ def _broadcast(w: Writer, op: Operation, names: list[str]) -> str:
     return w.gather(lanes * (prod(target) // prod(source)), element)
 
 
-def _from_elements(w: Writer, op: Operation, names: list[str]) -> str:
+def _from_elements(w: PlainWriter, op: Operation, names: list[str]) -> str:
     return w.gather(names, _element(op.results[0]))
 
 
-def _step(w: Writer, op: Operation, names: list[str]) -> str:
+def _step(w: PlainWriter, op: Operation, names: list[str]) -> str:
     return w.gather([str(lane) for lane in range(lanes_of(op.results[0].type))], "i64")
 
 
@@ -72,7 +72,7 @@ def _place(op: ExtractOp | InsertOp, shape: Sequence[int]) -> tuple[int, int]:
     return start * count, count
 
 
-def _extract(w: Writer, op: Operation, names: list[str]) -> str:
+def _extract(w: PlainWriter, op: Operation, names: list[str]) -> str:
     assert isinstance(op, ExtractOp)
     shape, element = vector_shape(op.vector.type), _element(op.vector)
     first, count = _place(op, shape)
@@ -80,7 +80,7 @@ def _extract(w: Writer, op: Operation, names: list[str]) -> str:
     return w.gather(lanes, element) if vector_shape(op.result.type) else lanes[0]
 
 
-def _insert(w: Writer, op: Operation, names: list[str]) -> str:
+def _insert(w: PlainWriter, op: Operation, names: list[str]) -> str:
     assert isinstance(op, InsertOp)
     shape, element = vector_shape(op.dest.type), _element(op.dest)
     first, count = _place(op, shape)
@@ -109,7 +109,7 @@ _CHOICES = {
 }
 
 
-def _reduction(w: Writer, op: Operation, names: list[str]) -> str:
+def _reduction(w: PlainWriter, op: Operation, names: list[str]) -> str:
     assert isinstance(op, ReductionOp)
     element, kind = _element(op.vector), op.kind.data.value
     wide = "float" if element in ("half", "bfloat") else element
@@ -132,7 +132,7 @@ def _reduction(w: Writer, op: Operation, names: list[str]) -> str:
     return convert_float(w, total, wide, element, scalar) if wide != element else total
 
 
-def _dot(w: Writer, op: Operation, names: list[str]) -> str:
+def _dot(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit dot products of short groups, adding one product at a time."""
     assert isinstance(op, DotOp)
     total, factor = _element(op.acc), _element(op.lhs)
@@ -152,7 +152,7 @@ def _dot(w: Writer, op: Operation, names: list[str]) -> str:
 
 
 def _factors(
-    w: Writer, name: str, source: str, target: str, count: int, unsigned: bool
+    w: PlainWriter, name: str, source: str, target: str, count: int, unsigned: bool
 ) -> list[str]:
     lanes = w.lanes(name, source, count)
     if source == target:
@@ -163,7 +163,7 @@ def _factors(
     return [w.assign(f"{word} {source} {lane} to {target}") for lane in lanes]
 
 
-def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
+def _pack_bits(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit the packing of bits into a word, adding one bit at a time."""
     assert isinstance(op, PackBitsOp)
     word, narrow = _element(op.acc), _element(op.x)
@@ -179,7 +179,7 @@ def _pack_bits(w: Writer, op: Operation, names: list[str]) -> str:
     return w.gather(sums, word) if is_vector else sums[0]
 
 
-def _table_sum(w: Writer, op: Operation, names: list[str]) -> str:
+def _table_sum(w: PlainWriter, op: Operation, names: list[str]) -> str:
     """Emit the sum of selected table entries, adding one at a time."""
     assert isinstance(op, TableSumOp)
     wide = _element(op.acc)
@@ -223,7 +223,7 @@ def emit_intrinsic(accesses: Accesses, op: loop.IntrinOp, who: str) -> None:
     declared = intrinsic(op.intrin.data)
     stage = declared.compute
     arguments = declared.function.body.block.args
-    tiles: dict[SSAValue, Tile] = {}
+    tiles: dict[SSAValue, OperandTile] = {}
     others = iter(inputs)
     for name, argument in zip(declared.inputs, arguments, strict=True):
         tiles[argument] = output if name == declared.old else next(others)
@@ -245,12 +245,12 @@ def emit_intrinsic(accesses: Accesses, op: loop.IntrinOp, who: str) -> None:
         accesses.write(output.buffer, place, value, who)
 
 
-def _element_of(tile: Tile) -> str:
+def _element_of(tile: OperandTile) -> str:
     return _element(tile.buffer)
 
 
 def _place_of(
-    accesses: Accesses, op: loop.IntrinOp, tile: Tile, point: Sequence[int], who: str
+    accesses: Accesses, op: loop.IntrinOp, tile: OperandTile, point: Sequence[int], who: str
 ) -> list[str]:
     lane = 0
     for at, extent in zip(point, tile.extents, strict=True):
@@ -265,7 +265,7 @@ def _place_of(
     return places
 
 
-def _read_tile(accesses: Accesses, tile: Tile, places: Sequence[str], who: str) -> str:
+def _read_tile(accesses: Accesses, tile: OperandTile, places: Sequence[str], who: str) -> str:
     """Read an element of a tile; out of bounds, it has a default value."""
     if not tile.is_padded:
         return accesses.read(tile.buffer, places, who)
@@ -286,7 +286,7 @@ def _behaviour(
     accesses: Accesses,
     op: loop.IntrinOp,
     stage: ComputeOp,
-    tiles: dict[SSAValue, Tile],
+    tiles: dict[SSAValue, OperandTile],
     point: Sequence[int],
     who: str,
 ) -> str:

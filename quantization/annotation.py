@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tcopt.quantization.layers import Layer, carried
+from tcopt.quantization.layers import QuantizableLayer, carried
 from tcopt.quantization.onnx_graph import OnnxGraph
 
 
@@ -18,11 +18,11 @@ class Annotation:
         values: maps each value that is stored as integers to the value whose range sets its scale.
     """
 
-    layers: Sequence[Layer]
+    layers: Sequence[QuantizableLayer]
     values: Mapping[str, str]
 
 
-def annotate(graph: OnnxGraph, layers: Sequence[Layer]) -> Annotation:
+def annotate(graph: OnnxGraph, layers: Sequence[QuantizableLayer]) -> Annotation:
     """Annotate the data of layers, values passed on by carriers, and values after layers.
 
     Elements that a carrier only passes on are quantised before it with the same scale, so that it

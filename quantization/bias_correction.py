@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tcopt.quantization.calibration import channel_statistics
 from tcopt.quantization.data import Feeds
-from tcopt.quantization.layers import Layer
+from tcopt.quantization.layers import QuantizableLayer
 from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of
 from tcopt.quantization.weights import WeightSettings, bias_of, weight_parameters
 
@@ -22,7 +22,10 @@ Array = NDArray[Any]
 
 
 def bias_shifts(
-    graph: OnnxGraph, layers: Sequence[Layer], samples: Sequence[Feeds], settings: WeightSettings
+    graph: OnnxGraph,
+    layers: Sequence[QuantizableLayer],
+    samples: Sequence[Feeds],
+    settings: WeightSettings,
 ) -> dict[str, Array]:
     """Return the bias corrections by layer name, for the layers that have or can get a bias."""
     layers = [layer for layer in layers if _can(graph, layer)]
@@ -40,7 +43,7 @@ def bias_shifts(
     return shifts
 
 
-def _can(graph: OnnxGraph, layer: Layer) -> bool:
+def _can(graph: OnnxGraph, layer: QuantizableLayer) -> bool:
     """Whether a layer has weights, and a constant bias or none yet."""
     if layer.weight is None or layer.operator not in ("Conv", "Gemm"):
         return False
@@ -48,7 +51,7 @@ def _can(graph: OnnxGraph, layer: Layer) -> bool:
     return bias_of(graph, layer) is not None if has else True
 
 
-def _mean_of_products(layer: Layer, change: Array, mean: Array) -> Array:
+def _mean_of_products(layer: QuantizableLayer, change: Array, mean: Array) -> Array:
     """Return the mean change of each result channel due to a change of the weights."""
     if layer.operator == "Gemm":
         turned = bool(attributes_of(layer.node).get("transB", 0))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.quantization.data import Feeds
-from tcopt.quantization.layers import Layer
+from tcopt.quantization.layers import QuantizableLayer
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.parameters import Parameters, parameters_for
 from tcopt.quantization.programs import observed
@@ -21,7 +21,7 @@ Array = NDArray[Any]
 
 def calibrate(
     graph: OnnxGraph,
-    layers: Sequence[Layer],
+    layers: Sequence[QuantizableLayer],
     samples: Sequence[Feeds],
     methods: Sequence[str],
     settings: RangeSettings,

@@ -25,12 +25,12 @@ from tcopt.quantization.calibration import calibrate
 from tcopt.quantization.data import Data, Feeds, samples_of
 from tcopt.quantization.equalization import EqualizeLayers
 from tcopt.quantization.integer_models import in_floats, integer_node, switched_pairs
-from tcopt.quantization.layers import RULES, Behind, Layer, element_types, layers_of
+from tcopt.quantization.layers import RULES, Behind, QuantizableLayer, element_types, layers_of
 from tcopt.quantization.measuring import Measurement, PlanSettings
 from tcopt.quantization.onnx_graph import OnnxGraph, check_model, open_graph
 from tcopt.quantization.parameters import Integer
 from tcopt.quantization.patterns import rewrite
-from tcopt.quantization.plan import LayerPlan, Plan
+from tcopt.quantization.plan import LayerPlan, QuantizationPlan
 from tcopt.quantization.ranges import METHODS, RangeSettings, find_method
 from tcopt.quantization.realization import Realization, quantized
 from tcopt.quantization.sensitivity import Sensitivity, switched_model
@@ -130,7 +130,7 @@ class Quantized:
     """
 
     model: ModelProto
-    plan: Plan
+    plan: QuantizationPlan
     path: Path | None = None
 
     @property
@@ -148,7 +148,7 @@ class _Prepared:
     """
 
     graph: OnnxGraph
-    layers: list[Layer]
+    layers: list[QuantizableLayer]
     samples: list[Feeds]
     names: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -214,7 +214,7 @@ def quantize(
     else:
         error = measurement.error(names)
         rows = [LayerPlan(each.name, each.operator) for each in layers]
-        found = Plan(rows, error)
+        found = QuantizationPlan(rows, error)
     if not isfinite(found.error):
         raise UnsupportedError(
             "the results of the quantised model are not finite, so it is discarded",
@@ -240,7 +240,7 @@ def report(
     progress: Progress | None = None,
     batch: int | None = None,
     samples: int = SAMPLES,
-) -> Plan:
+) -> QuantizationPlan:
     """Return the plan of a model that is already quantised, with QuantizeLinear and
     DequantizeLinear.
 
@@ -318,7 +318,7 @@ def _prepared(
     return _Prepared(graph, layers, samples, names)
 
 
-def _check_constants(graph: OnnxGraph, layer: Layer) -> None:
+def _check_constants(graph: OnnxGraph, layer: QuantizableLayer) -> None:
     """Raise InputError if weights or the bias of a layer are not finite."""
     places = [layer.bias, None if layer.weight is None else layer.weight.place]
     for place in places:
@@ -361,7 +361,7 @@ def _calibrated(ready: _Prepared, settings: QuantizeSettings, progress: Progress
 
 def _measurement(
     graph: OnnxGraph,
-    layers: Sequence[Layer],
+    layers: Sequence[QuantizableLayer],
     realization: Realization,
     samples: Sequence[Feeds],
     settings: PlanSettings,
@@ -387,7 +387,7 @@ def _no_layers(graph: OnnxGraph) -> UnsupportedError:
     )
 
 
-def _none_pays(plan: Plan, max_error: float | None) -> UnsupportedError:
+def _none_pays(plan: QuantizationPlan, max_error: float | None) -> UnsupportedError:
     fast = [layer for layer in plan.layers if layer.saved_us > 0]
     what = "saves time in 8 bits"
     if fast and max_error is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, numpy_helper
 
 from tcopt.quantization.gains import regions_of
-from tcopt.quantization.layers import Layer, carried, layers_of
+from tcopt.quantization.layers import QuantizableLayer, carried, layers_of
 from tcopt.quantization.onnx_graph import OnnxGraph, attributes_of, is_standard
 from tcopt.quantization.parameters import Parameters
 from tcopt.quantization.programs import with_outputs
@@ -129,7 +129,9 @@ def _drop_dead(graph: OnnxGraph) -> None:
         graph.refresh()
 
 
-def switched_pairs(graph: OnnxGraph, floats: OnnxGraph) -> tuple[SwitchedModel, list[Layer]]:
+def switched_pairs(
+    graph: OnnxGraph, floats: OnnxGraph
+) -> tuple[SwitchedModel, list[QuantizableLayer]]:
     """Add a switch for each quantised value of a model; also return its layers.
 
     Args:
@@ -158,7 +160,9 @@ def switched_pairs(graph: OnnxGraph, floats: OnnxGraph) -> tuple[SwitchedModel, 
     return SwitchedModel(model, gate.places, owners, results, graph.output_names), layers
 
 
-def _owners(graph: OnnxGraph, floats: OnnxGraph, layers: list[Layer]) -> dict[str, set[str]]:
+def _owners(
+    graph: OnnxGraph, floats: OnnxGraph, layers: list[QuantizableLayer]
+) -> dict[str, set[str]]:
     """Attribute quantised values to layers: their data, and values used only for them."""
     names = {layer.name for layer in layers}
     found: dict[str, set[str]] = {name: set() for name in names}

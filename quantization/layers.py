@@ -32,7 +32,7 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class Layer:
+class QuantizableLayer:
     """A node that can be computed on integers.
 
     Attributes:
@@ -72,7 +72,7 @@ class Layer:
 
 
 Operands = tuple[tuple[int, ...], Weight | None, int | None, int]
-"""Result of a rule: `data`, `weight`, `bias` and `channel` of a `Layer`."""
+"""Result of a rule: `data`, `weight`, `bias` and `channel` of a `QuantizableLayer`."""
 Rule = Callable[[OnnxGraph, NodeProto], Operands | None]
 RULES: Registry[str, Rule] = Registry("layer rule")
 
@@ -100,9 +100,9 @@ class Behind:
     sums: bool = True
 
 
-def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
+def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[QuantizableLayer]:
     """Return the layers of a model in order; `behind` selects values after them to include."""
-    found: list[Layer] = []
+    found: list[QuantizableLayer] = []
     known: Mapping[str, Function] = {}
     if behind is not None and behind.functions:
         known = functions_of(graph)
@@ -118,7 +118,7 @@ def layers_of(graph: OnnxGraph, behind: Behind | None = None) -> list[Layer]:
         # domains.
         typed = data if weight is None else (weight.place,)
         if any(graph.is_float(node.input[place]) for place in typed):
-            layer = Layer(name, node, data, weight, bias, channel)
+            layer = QuantizableLayer(name, node, data, weight, bias, channel)
             beside = () if behind is None else _beside(graph, layer, behind, known)
             found.append(replace(layer, beside=beside))
     return found
@@ -135,7 +135,7 @@ def element_types(graph: OnnxGraph) -> list[str]:
 
 
 def _beside(
-    graph: OnnxGraph, layer: Layer, behind: Behind, functions: Mapping[str, Function]
+    graph: OnnxGraph, layer: QuantizableLayer, behind: Behind, functions: Mapping[str, Function]
 ) -> tuple[str, ...]:
     value = _with_bias(graph, layer.result)
     if value in functions:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from tcopt.quantization.data import Feeds
 from tcopt.quantization.errors import output_error
 from tcopt.quantization.gains import layer_times, regions_of
-from tcopt.quantization.layers import Layer
+from tcopt.quantization.layers import QuantizableLayer
 from tcopt.quantization.onnx_graph import OnnxGraph
-from tcopt.quantization.plan import SLOWER, Choice, LayerPlan, Plan, choose
+from tcopt.quantization.plan import SLOWER, LayerPlan, QuantizationPlan, Selection, choose
 from tcopt.quantization.programs import Programs
 from tcopt.quantization.sensitivity import LayerError, Sensitivity
 from tcopt.runtime import Model
@@ -51,7 +51,7 @@ class Measurement:
     def __init__(
         self,
         floats: OnnxGraph,
-        layers: Sequence[Layer],
+        layers: Sequence[QuantizableLayer],
         quantized: Callable[[Sequence[str]], OnnxGraph],
         samples: Sequence[Feeds],
         settings: PlanSettings,
@@ -64,7 +64,7 @@ class Measurement:
         self.settings = settings
         self._programs: dict[tuple[str, ...], Programs] = {}
 
-    def plan(self, sensitivity: Sensitivity, progress: Progress) -> Plan:
+    def plan(self, sensitivity: Sensitivity, progress: Progress) -> QuantizationPlan:
         """Measure layers, and choose those to quantise."""
         settings = self.settings
         errors = sensitivity.layer_errors(progress)
@@ -72,7 +72,7 @@ class Measurement:
         rows = self._rows(errors)
         total = sum(self._times(()).values()) / 1e3
 
-        def chosen(rows: Sequence[LayerPlan]) -> Choice:
+        def chosen(rows: Sequence[LayerPlan]) -> Selection:
             return choose(
                 rows,
                 sensitivity.error,
@@ -93,10 +93,10 @@ class Measurement:
             ]
             choice = chosen(rows)
         rows = [replace(row, verdict=choice.verdicts[row.name]) for row in rows]
-        made = Plan(rows, 0.0, choice.curve, choice.chosen)
+        made = QuantizationPlan(rows, 0.0, choice.curve, choice.chosen)
         return self.compared(made, progress) if made.quantized else made
 
-    def as_it_is(self, sensitivity: Sensitivity, progress: Progress) -> Plan:
+    def as_it_is(self, sensitivity: Sensitivity, progress: Progress) -> QuantizationPlan:
         """Measure a model in which all layers are quantised; verdicts recommend changes."""
         errors = sensitivity.layer_errors(progress)
         progress("times of layers")
@@ -109,12 +109,12 @@ class Measurement:
             max_error=settings.max_error,
             min_gain=settings.min_gain,
         )
-        measured = self.compared(Plan(rows, 0.0, choice.curve, choice.chosen), progress)
+        measured = self.compared(QuantizationPlan(rows, 0.0, choice.curve, choice.chosen), progress)
         return replace(
             measured, layers=[replace(row, verdict=choice.verdicts[row.name]) for row in rows]
         )
 
-    def compared(self, plan: Plan, progress: Progress) -> Plan:
+    def compared(self, plan: QuantizationPlan, progress: Progress) -> QuantizationPlan:
         """Add the error and times of the chosen model to a plan."""
         progress("the chosen model")
         names = plan.quantized

@@ -48,7 +48,7 @@ class LayerPlan:
 
 
 @dataclass(frozen=True)
-class Point:
+class SelectionCost:
     """A selection of layers: the error at the output, and the estimated milliseconds."""
 
     layers: int
@@ -57,7 +57,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Plan:
+class QuantizationPlan:
     """A selection of layers, with the measurements that it is based on.
 
     Attributes:
@@ -71,8 +71,8 @@ class Plan:
 
     layers: Sequence[LayerPlan]
     error: float
-    curve: Sequence[Point] = ()
-    chosen: Point | None = None
+    curve: Sequence[SelectionCost] = ()
+    chosen: SelectionCost | None = None
     float_ms: float | None = None
     quantized_ms: float | None = None
     notes: Sequence[str] = field(default_factory=list[str])
@@ -84,12 +84,12 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """A selection of layers, with the verdict on each layer and alternative selections."""
 
     verdicts: Mapping[str, str]
-    curve: Sequence[Point]
-    chosen: Point
+    curve: Sequence[SelectionCost]
+    chosen: SelectionCost
 
 
 def choose(
@@ -99,7 +99,7 @@ def choose(
     *,
     max_error: float | None = None,
     min_gain: float = 0.0,
-) -> Choice:
+) -> Selection:
     """Select the layers to quantise.
 
     Layers that save too little time stay in floats. Of the others, those with the highest error per
@@ -132,13 +132,13 @@ def choose(
     left = {layer.name for layer in order[removed:]}
     names = {layer.name for layer in paying}
 
-    def point(count: int) -> Point:
+    def point(count: int) -> SelectionCost:
         saved = sum(layer.saved_us for layer in order[count:]) / 1e3
-        return Point(len(order) - count, error(count), total_ms - saved)
+        return SelectionCost(len(order) - count, error(count), total_ms - saved)
 
     steps = {round(n * len(order) / _POINTS) for n in range(_POINTS + 1)} | {removed}
     verdicts = {
         layer.name: QUANTIZED if layer.name in left else (ERROR if layer.name in names else SLOWER)
         for layer in layers
     }
-    return Choice(verdicts, [point(count) for count in sorted(steps)], point(removed))
+    return Selection(verdicts, [point(count) for count in sorted(steps)], point(removed))

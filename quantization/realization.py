@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import NodeProto, TensorProto, helper
 
 from tcopt.quantization.annotation import Annotation, annotate
-from tcopt.quantization.layers import Behind, Layer, layers_of
+from tcopt.quantization.layers import Behind, QuantizableLayer, layers_of
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.parameters import Parameters
 from tcopt.quantization.weights import (
@@ -132,7 +132,9 @@ class Realization:
         )
         return gate.gated(graph, value_owner(value), real, value)
 
-    def _weights(self, graph: OnnxGraph, layer: Layer, data: Parameters | None, gate: Gate) -> None:
+    def _weights(
+        self, graph: OnnxGraph, layer: QuantizableLayer, data: Parameters | None, gate: Gate
+    ) -> None:
         """Quantise weights, and the bias at the scale of the accumulator."""
         assert layer.weight is not None
         name = layer.node.input[layer.weight.place]
@@ -147,7 +149,7 @@ class Realization:
     def _bias(
         self,
         graph: OnnxGraph,
-        layer: Layer,
+        layer: QuantizableLayer,
         parts: tuple[Parameters, Parameters] | None,
         gate: Gate,
     ) -> None:

@@ -15,7 +15,7 @@ from onnx import ModelProto
 from tcopt.quantization.annotation import annotate
 from tcopt.quantization.data import Feeds
 from tcopt.quantization.errors import ErrorSum, Results, output_error
-from tcopt.quantization.layers import Layer
+from tcopt.quantization.layers import QuantizableLayer
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.programs import Programs, with_outputs
 from tcopt.quantization.realization import (
@@ -60,7 +60,7 @@ class LayerError:
 
 
 def switched_model(
-    graph: OnnxGraph, layers: Sequence[Layer], realization: Realization
+    graph: OnnxGraph, layers: Sequence[QuantizableLayer], realization: Realization
 ) -> SwitchedModel:
     """Return a float model with switches for all its layers."""
     gate, names = Switched(), {layer.name for layer in layers}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.quantization.layers import Layer
+from tcopt.quantization.layers import QuantizableLayer
 from tcopt.quantization.onnx_graph import OnnxGraph
 from tcopt.quantization.parameters import Integer, Parameters, bias_integers, parameters_for
 from tcopt.support.errors import InputError
@@ -35,7 +35,9 @@ class WeightSettings:
     clipped: bool = True
 
 
-def weight_parameters(layer: Layer, weights: Array, settings: WeightSettings) -> Parameters:
+def weight_parameters(
+    layer: QuantizableLayer, weights: Array, settings: WeightSettings
+) -> Parameters:
     """Return the quantisation parameters of a layer's weights.
 
     Raises:
@@ -81,7 +83,7 @@ def _errors(rows: Array, parameters: Parameters) -> Array:
     return np.square(parameters.rounded(rows) - rows).sum(axis=1)
 
 
-def bias_of(graph: OnnxGraph, layer: Layer) -> Array | None:
+def bias_of(graph: OnnxGraph, layer: QuantizableLayer) -> Array | None:
     """Return the bias of a layer if it is a constant; otherwise None."""
     return None if layer.bias is None else graph.array(layer.node.input[layer.bias])
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.foreign import HOST, Place, foreign_tensor, place_of
+from tcopt.runtime.foreign import HOST, ForeignPlace, foreign_tensor, place_of
 from tcopt.support.data.strings import TEXT, is_text
 from tcopt.support.errors import InputError
 
@@ -58,7 +58,7 @@ def tensor_of(
 def device_tensor(
     what: str,
     value: Any,
-    place: Place,
+    place: ForeignPlace,
     open_device: OpenDevice | None,
     *,
     writable: bool = False,

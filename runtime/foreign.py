@@ -53,7 +53,7 @@ READ_ONLY, PADDED = 1, 4
 """Flags of a tensor; if it is padded, each element narrower than a byte takes one byte."""
 
 
-class Place(NamedTuple):
+class ForeignPlace(NamedTuple):
     """Memory space of a tensor: the DLPack device type, and the number of the device.
 
     The number is None if the owner reports only the type.
@@ -67,7 +67,7 @@ class Place(NamedTuple):
         """Whether code on the host can access the memory."""
         return self.kind in (CPU, CUDA_HOST, ROCM_HOST)
 
-    def is_on(self, device: Place) -> bool:
+    def is_on(self, device: ForeignPlace) -> bool:
         """Whether a device can access the memory."""
         kind = CUDA if self.kind == CUDA_MANAGED else self.kind
         return kind == device.kind and self.number in (None, device.number)
@@ -79,7 +79,7 @@ class Place(NamedTuple):
         return f"{_NAMES.get(self.kind, f'device type {self.kind}, device')}{number}"
 
 
-HOST = Place(CPU)
+HOST = ForeignPlace(CPU)
 
 
 class DLDevice(ctypes.Structure):
@@ -170,7 +170,7 @@ class ForeignTensor:
         owner: keeps the memory alive.
     """
 
-    place: Place
+    place: ForeignPlace
     address: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -225,15 +225,15 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
     return tuple(reversed(strides))
 
 
-def place_of(value: Any) -> Place | None:
+def place_of(value: Any) -> ForeignPlace | None:
     """Return the memory space of a foreign tensor; None if the value is not one."""
     # Third-party classes may raise any exception.
     with suppress(Exception):
         if hasattr(type(value), "__dlpack__"):
             kind, number = value.__dlpack_device__()
-            return Place(int(kind), int(number))
+            return ForeignPlace(int(kind), int(number))
         if value.__cuda_array_interface__:
-            return Place(CUDA, None)
+            return ForeignPlace(CUDA, None)
     return None
 
 
@@ -288,7 +288,7 @@ def consume(capsule: Any) -> ForeignTensor:
     else:
         strides = contiguous_strides(shape, dtype.itemsize)
     return ForeignTensor(
-        Place(tensor.device.kind, tensor.device.number),
+        ForeignPlace(tensor.device.kind, tensor.device.number),
         (tensor.data or 0) + tensor.offset,
         shape,
         strides,
@@ -321,7 +321,7 @@ def _code_of(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def export(
-    place: Place,
+    place: ForeignPlace,
     address: int,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
@@ -374,5 +374,11 @@ def _from_interface(value: Any, wait: Callable[[int], None] | None) -> ForeignTe
     if stream is not None and wait is not None:
         wait(int(stream))
     return ForeignTensor(
-        Place(CUDA, None), address or 0, shape, tuple(strides), dtype, bool(is_read_only), value
+        ForeignPlace(CUDA, None),
+        address or 0,
+        shape,
+        tuple(strides),
+        dtype,
+        bool(is_read_only),
+        value,
     )

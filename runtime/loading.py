@@ -22,7 +22,7 @@ _QUICK_SECONDS = 1e-3
 """Run time in seconds below which the handler of Ctrl-C is not installed again before each run."""
 
 
-class Entry:
+class EntryPoint:
     """The entry point of loaded code: `int32_t tcopt_main(void **arguments)`.
 
     Attributes:

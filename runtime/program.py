@@ -15,7 +15,7 @@ from tcopt.runtime.addresses import address_of
 from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
-from tcopt.runtime.loading import Entry, check_runs_here
+from tcopt.runtime.loading import EntryPoint, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.run_options import (
@@ -125,7 +125,7 @@ class Program:
         self.inputs, self.keys = split_keys(self.inputs)
         self._entry = None
         if obstacle(self.target) is None:
-            self._entry = Entry(self.objects, self.externals, self.host_functions)
+            self._entry = EntryPoint(self.objects, self.externals, self.host_functions)
             self._check_arguments(self._entry)
         self._pools = [OutputPool(as_code_has_it(spec)) for spec in self.outputs]
         texts = [s for s in (*self.inputs, *self.outputs) if is_text(s.dtype)]
@@ -152,7 +152,7 @@ class Program:
         """The host call at each call site, in program order; equal layers share one function."""
         return [self.host_functions[number] for number in self.call_order]
 
-    def _check_arguments(self, entry: Entry) -> None:
+    def _check_arguments(self, entry: EntryPoint) -> None:
         """Check that the described arguments match those compiled into the code."""
         sizes = self.weights.nbytes, self.workspace_bytes
         results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
@@ -164,7 +164,7 @@ class Program:
             )
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> EntryPoint:
         """The loaded code.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from tcopt.quantization.plan import LayerPlan, Plan
+from tcopt.quantization.plan import LayerPlan, QuantizationPlan
 from tcopt.support.errors import InputError, printable
 from tcopt.tools.command_line.text_tables import render
 from tcopt.tools.tuning.plots import import_pyplot
@@ -18,7 +18,7 @@ from tcopt.tools.tuning.plots import import_pyplot
 _NAME_LENGTH = 60
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: QuantizationPlan) -> str:
     """Return a table of the layers, and a summary of the choice."""
     table = Table(box=None, pad_edge=False)
     table.add_column("layer", overflow="fold")
@@ -44,7 +44,7 @@ def _row(layer: LayerPlan) -> list[str]:
     ]
 
 
-def summary(plan: Plan) -> str:
+def summary(plan: QuantizationPlan) -> str:
     """Summarise the choice in one or two lines."""
     count = f"{len(plan.quantized)} of {len(plan.layers)} layers in 8 bits"
     lines = [f"{count}, error at the output {plan.error:.3g}"]
@@ -60,7 +60,7 @@ def summary(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def plan_json(plan: Plan) -> dict[str, Any]:
+def plan_json(plan: QuantizationPlan) -> dict[str, Any]:
     """Return a plan as JSON values; infinite values become null."""
 
     def finite(value: Any) -> Any:
@@ -77,7 +77,7 @@ def plan_json(plan: Plan) -> dict[str, Any]:
     return finite(asdict(plan) | {"layers": layers})
 
 
-def draw_plan(plan: Plan, path: Path) -> None:
+def draw_plan(plan: QuantizationPlan, path: Path) -> None:
     """Plot error against time for sets of layers, with the chosen one marked.
 
     Raises:
@@ -95,7 +95,7 @@ def draw_plan(plan: Plan, path: Path) -> None:
         pyplot.close(figure)
 
 
-def _draw_curve(axes: Any, plan: Plan) -> None:
+def _draw_curve(axes: Any, plan: QuantizationPlan) -> None:
     points = sorted(plan.curve, key=lambda point: point.time_ms)
     axes.plot([p.time_ms for p in points], [p.error for p in points], marker=".", color="#3b6fb6")
     if plan.chosen is not None:

@@ -25,8 +25,8 @@ from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.shapes import parse_dims, parse_shapes
 from tcopt.tools.passes.driver import (
+    InputText,
     PrintOptions,
-    Source,
     blame,
     emit,
     parse_target_spec,
@@ -35,11 +35,11 @@ from tcopt.tools.passes.driver import (
 from tcopt.tools.passes.expected_errors import Expected, complaints, expected_errors
 from tcopt.tools.passes.instruments import (
     DumpToFolder,
+    PassTimer,
     PrintAfter,
     PrintAfterChange,
     PrintBefore,
     PrintDiff,
-    Timing,
     VerifyEach,
     print_remarks,
 )
@@ -166,7 +166,7 @@ def _run(args: argparse.Namespace) -> int:
         follow_links=args.follow_links,
     )
     _check_printed(args, pipeline)
-    source = Source.read(args.input_file, args.frontend, given)
+    source = InputText.read(args.input_file, args.frontend, given)
     chunks = source.split() if args.split_input_file else (source,)
     texts: list[str] = []
     output = TextOutput(args.output_file)
@@ -216,7 +216,7 @@ def _check_printed(args: argparse.Namespace, pipeline: tuple[ModulePass, ...]) -
 
 def _check_expected(
     args: argparse.Namespace,
-    source: Source,
+    source: InputText,
     expected: list[Expected],
     passes: tuple[ModulePass, ...],
     output: TextOutput,
@@ -233,7 +233,7 @@ def _check_expected(
     return not found
 
 
-def _expected(args: argparse.Namespace, source: Source) -> list[Expected]:
+def _expected(args: argparse.Namespace, source: InputText) -> list[Expected]:
     """Return the errors that the comments of a part of a file expect."""
     if not args.verify_diagnostics or source.frontend != "mlir":
         return []
@@ -251,7 +251,7 @@ def _is_expected(args: argparse.Namespace, error: Exception) -> bool:
 
 def _run_chunk(
     args: argparse.Namespace,
-    source: Source,
+    source: InputText,
     passes: tuple[ModulePass, ...],
     number: int | None,
     output: TextOutput,
@@ -321,7 +321,7 @@ def _instruments(
         folder = Path(args.dump_ir)
         found.append(DumpToFolder(folder if number is None else folder / f"part{number}", show))
     if args.time_passes:
-        found.append(Timing())
+        found.append(PassTimer())
     return found
 
 

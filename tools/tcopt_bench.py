@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tcopt.backends.accelerator.report import ProgramReport
     from tcopt.runtime import Model
     from tcopt.runtime.profile import TimedKernel
-    from tcopt.tools.benchmarking.measure import Settings
+    from tcopt.tools.benchmarking.measure import BenchSettings
 
 PROG = "tcopt-bench"
 
@@ -122,14 +122,14 @@ def _programs(args: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(args: argparse.Namespace, given: Feeds) -> Settings:
-    from tcopt.tools.benchmarking.measure import Settings
+def _settings(args: argparse.Namespace, given: Feeds) -> BenchSettings:
+    from tcopt.tools.benchmarking.measure import BenchSettings
     from tcopt.tools.benchmarking.sides import check_peers, installed_peers
 
     if args.rounds < 1 or min(args.threads) < 1:
         raise InputError("--rounds and --threads must be at least 1")
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
-    return Settings(
+    return BenchSettings(
         # A profile has its own clocks, so nothing else is timed.
         threads=[] if args.profile or args.trace else args.threads,
         rounds=args.rounds,
@@ -162,7 +162,7 @@ def _source(args: argparse.Namespace) -> str | bytes:
     return randomize_weights(onnx.load(args.model), args.seed).SerializeToString()
 
 
-def _show(args: argparse.Namespace, report: dict[str, Any], settings: Settings) -> bool:
+def _show(args: argparse.Namespace, report: dict[str, Any], settings: BenchSettings) -> bool:
     """Print the comparison; return whether all results are close to the first peer's."""
     from tcopt.tools.benchmarking.report import comparison_table
 

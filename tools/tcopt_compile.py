@@ -124,14 +124,14 @@ def _print_level(args: argparse.Namespace) -> int:
     from tcopt.frontends.onnx.importer import import_first_stage
     from tcopt.support.ir.verify import verify
     from tcopt.tools.passes.driver import PrintOptions, blame, emit
-    from tcopt.tools.passes.instruments import Instrument, Timing
+    from tcopt.tools.passes.instruments import Instrument, PassTimer
     from tcopt.tools.passes.weight_files import TextOutput
 
     options = options_of(args, read_arrays(args.input))
     phases = up_to(options.phases, args.compile_to)
     ctx, read = shared_context(), partial(import_first_stage, args.model, options)
     module = read()
-    instruments: list[Instrument] = [Timing()] if args.time_passes else []
+    instruments: list[Instrument] = [PassTimer()] if args.time_passes else []
     try:
         lower(module, phases, instruments)
         verify(module)

@@ -23,7 +23,7 @@ from tcopt.tools.command_line import cli
 from tcopt.tools.command_line.inputs import read_arrays
 
 if TYPE_CHECKING:
-    from tcopt.quantization.plan import Plan
+    from tcopt.quantization.plan import QuantizationPlan
 
 PROG = "tcopt-quantize"
 
@@ -176,7 +176,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError("--all measures nothing: there is no plan", hint="remove --all")
 
 
-def _show(plan: Plan, args: argparse.Namespace) -> None:
+def _show(plan: QuantizationPlan, args: argparse.Namespace) -> None:
     from tcopt.support.files.access import write_output
     from tcopt.tools.plan_table import draw_plan, plan_json, plan_text, summary
 

@@ -29,11 +29,11 @@ from tcopt.tuner.records.store import StoreError
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.session import Callback, Session, SessionSettings
 from tcopt.tuner.settings import PoolPlace, TuneSettings, make_measurer
-from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
+from tcopt.tuner.task_search import SearchTrial, Strategy, TaskSearch
 from tcopt.tuner.tasks import Task, with_times
 from tcopt.tuner.whole_models.acceptance import ROUNDS, Verdict
 from tcopt.tuner.whole_models.graph_search import GraphSearch, heavy_operators
-from tcopt.tuner.whole_models.keeping import Keeper
+from tcopt.tuner.whole_models.keeping import VariantKeeper
 from tcopt.tuner.whole_models.variants import Variants
 
 Array = NDArray[Any]
@@ -182,7 +182,7 @@ class _Tuner:
         settings = self._settings
         untuned = self._variants.untuned()
         feeds = input_values(untuned, settings.feeds, settings.seed)
-        keeper = Keeper(self._variants, untuned, feeds, settings.rounds, self._path)
+        keeper = VariantKeeper(self._variants, untuned, feeds, settings.rounds, self._path)
         start = time.perf_counter()
         self._operators = self._search_graph(keeper)
         self._graph_s = time.perf_counter() - start
@@ -216,7 +216,7 @@ class _Tuner:
             kept.left_out,
         )
 
-    def _search_graph(self, keeper: Keeper) -> list[TunedOperator]:
+    def _search_graph(self, keeper: VariantKeeper) -> list[TunedOperator]:
         """Search choices about operators that make the model faster."""
         share = self._settings.graph_share(self._variants.options.target)
         if share <= 0:
@@ -320,7 +320,7 @@ class _Tuner:
         return min(least_ns(amounts_of(task), self._threads) / task.ns, 1.0)
 
 
-def _kernel(session: Session, task: Task, trial: Trial) -> TunedKernel:
+def _kernel(session: Session, task: Task, trial: SearchTrial) -> TunedKernel:
     """Return the tuning result of a task."""
     search = next(search for each, search in session.tasks if each is task)
     default = search.default

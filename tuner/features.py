@@ -24,7 +24,7 @@ from tcopt.schedules.spaces.space import NestKind, Operand, Space
 from tcopt.tuner.footprints import (
     LINE,
     Floats,
-    Nest,
+    NestMeasures,
     behind,
     extent_of,
     measure_nest,
@@ -151,7 +151,7 @@ class SpaceFeatures:
         k = self.space.at(self.space.point(self.space.default())[None])
         return float(np.max(np.asarray(self.space.estimate(k), dtype=np.float64)))
 
-    def _measure(self, points: NDArray[np.int64]) -> Nest:
+    def _measure(self, points: NDArray[np.int64]) -> NestMeasures:
         k = self.space.at(points)
         return measure_nest(self.space.nest(k), self._operands, len(points))
 
@@ -207,7 +207,9 @@ class SpaceFeatures:
 class _Measures:
     """Measures of a nest at the loop levels used by features."""
 
-    def __init__(self, nest: Nest, slots: Sequence[Sequence[Operand]], machine: MachineFacts):
+    def __init__(
+        self, nest: NestMeasures, slots: Sequence[Sequence[Operand]], machine: MachineFacts
+    ):
         self.nest = nest
         self._slots = slots
         depth, count = nest.extents.shape

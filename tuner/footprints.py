@@ -28,7 +28,7 @@ LINE = ALIGNMENT
 
 
 @dataclass(frozen=True)
-class Nest:
+class NestMeasures:
     """Measures of the loop nests of `n` choices, with L loops each, outermost first.
 
     Attributes:
@@ -48,7 +48,9 @@ class Nest:
     padded: Floats
 
 
-def measure_nest(levels: Sequence[LoopLevel], operands: Sequence[Operand], count: int) -> Nest:
+def measure_nest(
+    levels: Sequence[LoopLevel], operands: Sequence[Operand], count: int
+) -> NestMeasures:
     """Measure the nests of `count` choices.
 
     Args:
@@ -74,7 +76,7 @@ def measure_nest(levels: Sequence[LoopLevel], operands: Sequence[Operand], count
     elements = [np.stack(box.elements[::-1]) for box in boxes]
     lines = [np.stack(box.lines[::-1]) for box in boxes]
     padded = np.stack(inside) if inside else np.ones((0, count), np.float32)
-    return Nest(extents, kinds, moving, iterations, elements, lines, padded)
+    return NestMeasures(extents, kinds, moving, iterations, elements, lines, padded)
 
 
 def _grow(
@@ -172,7 +174,7 @@ def behind(holds: NDArray[np.bool_]) -> NDArray[np.intp]:
     return suffix(~holds)
 
 
-def extent_of(nest: Nest, kind: NestKind) -> Floats:
+def extent_of(nest: NestMeasures, kind: NestKind) -> Floats:
     """Return the product of the extents of all loops of a kind."""
     if not len(nest.extents):
         return np.ones(nest.extents.shape[1], np.float32)

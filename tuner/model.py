@@ -49,7 +49,7 @@ FAINT = 1e-5
 
 
 @dataclass(frozen=True)
-class Group:
+class ExampleGroup:
     """Examples that may be compared with each other.
 
     Attributes:
@@ -69,7 +69,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ModelSettings:
     """Hyperparameters of the model.
 
     Attributes:
@@ -115,8 +115,8 @@ class Ranker:
         examples: number of training examples; 0 before training.
     """
 
-    def __init__(self, settings: Settings | None = None):
-        self.settings = settings or Settings()
+    def __init__(self, settings: ModelSettings | None = None):
+        self.settings = settings or ModelSettings()
         self.examples = 0
         self._booster: Any = None
 
@@ -125,7 +125,7 @@ class Ranker:
         """Whether the model has been trained."""
         return self._booster is not None
 
-    def learn(self, groups: Sequence[Group], workload: str = "", trials: int = 0) -> None:
+    def learn(self, groups: Sequence[ExampleGroup], workload: str = "", trials: int = 0) -> None:
         """Train the model from scratch.
 
         Args:
@@ -183,20 +183,24 @@ def label(speeds: NDArray[np.float64]) -> NDArray[np.int32]:
     return labels
 
 
-def _choose(groups: Sequence[Group], workload: str, trials: int) -> list[tuple[Group, float]]:
+def _choose(
+    groups: Sequence[ExampleGroup], workload: str, trials: int
+) -> list[tuple[ExampleGroup, float]]:
     """Select training examples, own ones first, with their weights."""
     own = [(group, 1.0) for group in groups if group.workload == workload]
     rest = [group for group in groups if group.workload != workload]
     taught = sum(len(group.speeds) for group in rest)
     fade = min(1.0, TAUGHT / max(taught, 1)) * 2.0 ** (-trials / HALF_LIFE)
     others = [(group, fade) for group in rest if fade > FAINT]
-    found: list[tuple[Group, float]] = []
+    found: list[tuple[ExampleGroup, float]] = []
     room = MOST_EXAMPLES
     # The newest first: they are of the current code.
     for group, weight in [*reversed(own), *reversed(others)]:
         for start in range(0, min(len(group.speeds), room), MOST_OF_GROUP):
             rows = slice(start, min(start + MOST_OF_GROUP, room))
-            part = Group(group.workload, group.machine, group.features[rows], group.speeds[rows])
+            part = ExampleGroup(
+                group.workload, group.machine, group.features[rows], group.speeds[rows]
+            )
             if len(part.speeds) > 1:
                 found.append((part, weight))
                 room -= len(part.speeds)

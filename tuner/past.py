@@ -21,14 +21,14 @@ from tcopt.tuner.features import VERSION
 from tcopt.tuner.forecast import Prior, prior_of
 from tcopt.tuner.measure.outcomes import LOST, OK, Outcome
 from tcopt.tuner.measure.simulated import is_simulated, simulated_machine
-from tcopt.tuner.model import Group
+from tcopt.tuner.model import ExampleGroup
 from tcopt.tuner.records import trials as records
 from tcopt.tuner.records.machine import machine_facts
 from tcopt.tuner.records.staleness import Standing, standing
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.trials import Setting, trial_of
 from tcopt.tuner.search.proposer import Arm
-from tcopt.tuner.task_search import Trial
+from tcopt.tuner.task_search import SearchTrial
 from tcopt.tuner.tasks import Task
 
 WINNERS = 4
@@ -110,14 +110,14 @@ class Past:
         """Return the key of the machine that a task is measured on."""
         return self.setting_of(task).machine_key
 
-    def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
+    def keep(self, task: Task, trial: SearchTrial, outcome: Outcome) -> None:
         """Store a trial of this session; it is on disk when this returns, or soon after if the
         database is busy.
         """
         candidate, setting = Candidate(task, trial.rule, trial.choice), self.setting_of(task)
         self.store.add(task, [trial_of(candidate, outcome, setting, time.time())], setting)
 
-    def trials(self, task: Task) -> list[tuple[list[Trial], float]]:
+    def trials(self, task: Task) -> list[tuple[list[SearchTrial], float]]:
         """Return rounds of earlier trials by this compiler on this machine, oldest first, with the
         approximate duration of each.
         """
@@ -139,14 +139,14 @@ class Past:
         found.sort(key=lambda each: each.ratio)
         return [(each.rule, choice_of(each)) for each in found if each.rule and each.choice]
 
-    def groups(self, tasks: Sequence[Task]) -> list[Group]:
+    def groups(self, tasks: Sequence[Task]) -> list[ExampleGroup]:
         """Return training examples of other workloads for the same target, and of other compiler
         versions.
 
         Their spaces are rebuilt from the stored texts; choices that no longer exist are dropped.
         """
         own = {task.key for task in tasks}
-        found: list[Group] = []
+        found: list[ExampleGroup] = []
         for first in {task.target_key: task for task in reversed(tasks)}.values():
             for key, text in self._others(first, own):
                 chosen = self.store.trials(workloads=[key], target=first.target_key)
@@ -194,7 +194,7 @@ class Past:
 
     def _examples(
         self, key: str, text: str, task: Task, trials: Sequence[records.Trial]
-    ) -> list[Group]:
+    ) -> list[ExampleGroup]:
         kept = sorted(self._own(task, trials), key=lambda each: each.at)[-MOST_TRIALS:]
         if len(kept) < 2:
             return []
@@ -202,7 +202,7 @@ class Past:
             arms = {arm.rule: arm for arm in arms_in(*lowered(text, task.phases))}
         except TcoptError:
             return []  # Skip a workload that this version cannot read.
-        by_machine: dict[str, list[tuple[Arm, Trial]]] = {}
+        by_machine: dict[str, list[tuple[Arm, SearchTrial]]] = {}
         for each in kept:
             arm = arms.get(each.rule)
             if arm is not None and _is_choice(arm, choice_of(each)):
@@ -210,10 +210,10 @@ class Past:
         return [_group(key, machine, own) for machine, own in by_machine.items()]
 
 
-def trial_from(record: records.Trial) -> Trial:
+def trial_from(record: records.Trial) -> SearchTrial:
     """Convert a record to a trial."""
     ran = record.status == OK and record.ratio > 0
-    return Trial(
+    return SearchTrial(
         record.rule,
         choice_of(record),
         "record",
@@ -236,10 +236,10 @@ def choice_of(record: records.Trial) -> dict[str, int]:
     return {name: value for name, value in record.choice.items() if isinstance(value, int)}
 
 
-def _group(key: str, machine: str, examples: Sequence[tuple[Arm, Trial]]) -> Group:
+def _group(key: str, machine: str, examples: Sequence[tuple[Arm, SearchTrial]]) -> ExampleGroup:
     features = [arm.features(arm.space.point(trial.choice)[None])[0] for arm, trial in examples]
     speeds = np.asarray([1 / trial.part for _, trial in examples])
-    return Group(key, machine, np.stack(features), speeds)
+    return ExampleGroup(key, machine, np.stack(features), speeds)
 
 
 def _is_choice(arm: Arm, choice: Choice) -> bool:

@@ -22,10 +22,10 @@ from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.forecast import Prior
 from tcopt.tuner.measure.measurer import Measurer
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, RUN_TIMEOUT, WRONG, Outcome
-from tcopt.tuner.model import Group, Ranker, Settings
+from tcopt.tuner.model import ExampleGroup, ModelSettings, Ranker
 from tcopt.tuner.scheduler import WORTH, Expectation, TaskScheduler
 from tcopt.tuner.search.proposer import Proposal
-from tcopt.tuner.task_search import Strategy, TaskSearch, Trial, all_groups
+from tcopt.tuner.task_search import SearchTrial, Strategy, TaskSearch, all_groups
 from tcopt.tuner.tasks import Task
 
 BATCH = 8
@@ -44,10 +44,10 @@ _REPEATS = (OK, CRASH, RUN_TIMEOUT, WRONG)
 """Statuses that are the same each time the same code is run."""
 
 
-class Keeper(Protocol):
+class TrialStorage(Protocol):
     """Storage for trials."""
 
-    def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
+    def keep(self, task: Task, trial: SearchTrial, outcome: Outcome) -> None:
         """Store a trial; it is not lost once this returns."""
         ...
 
@@ -67,11 +67,11 @@ class TaskState:
     before_ns: float
     ns: float
     failures: dict[str, int]
-    best: Trial | None
+    best: SearchTrial | None
 
 
 @dataclass(frozen=True)
-class State:
+class SessionState:
     """Status of a session after a round, for display.
 
     Attributes:
@@ -90,7 +90,7 @@ class State:
     expectation: Expectation | None
 
 
-Callback = Callable[[State], object]
+Callback = Callable[[SessionState], object]
 """Called after each round; a true result ends the session."""
 
 
@@ -109,7 +109,7 @@ class SessionSettings:
     batch: int = BATCH
     seed: int = 0
     worth: float = WORTH
-    model: Settings = field(default_factory=Settings)
+    model: ModelSettings = field(default_factory=ModelSettings)
     prior: Prior = field(default_factory=Prior)
 
 
@@ -131,8 +131,8 @@ class Session:
         measurer: Measurer,
         *,
         rest_ns: float = 0.0,
-        keeper: Keeper | None = None,
-        others: Sequence[Group] = (),
+        keeper: TrialStorage | None = None,
+        others: Sequence[ExampleGroup] = (),
         settings: SessionSettings | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
@@ -204,7 +204,7 @@ class Session:
         proposals = search.propose(count, self._ranker)
         if not proposals:
             return
-        trials: list[Trial] = []
+        trials: list[SearchTrial] = []
         try:
             self._measure(task, search, proposals, trials, self._timed[number])
         finally:
@@ -215,7 +215,7 @@ class Session:
         task: Task,
         search: TaskSearch,
         proposals: Sequence[Proposal],
-        trials: list[Trial],
+        trials: list[SearchTrial],
         timed: dict[str, Outcome] | None = None,
     ) -> None:
         """Measure a batch; `trials` is extended with each outcome, so that an exception loses none.
@@ -246,16 +246,16 @@ class Session:
         for candidate, outcome in zip(candidates, outcomes, strict=True):
             done(candidate, outcome)
 
-    def confirm(self) -> list[tuple[Task, Trial]]:
+    def confirm(self) -> list[tuple[Task, SearchTrial]]:
         """Measure the best schedules of each task again, against each other; return the tasks for
         which one is faster than the default, largest gain first.
 
         An interrupted session skips the measurement.
         """
-        found: list[tuple[Task, Trial]] = []
+        found: list[tuple[Task, SearchTrial]] = []
         for task, search in self.tasks:
             finalists = self._finalists(search)
-            again: list[Trial] = []
+            again: list[SearchTrial] = []
             if finalists and self.ended != "interrupted":
                 proposals = [Proposal(t.rule, t.choice, t.origin, t.score) for t in finalists]
                 self._measure(task, search, proposals, again)
@@ -264,24 +264,28 @@ class Session:
                 found.append((task, min(sure, key=lambda trial: trial.ratio)))
         return sorted(found, key=lambda each: each[0].weight * (each[1].ratio - 1))
 
-    def _finalists(self, search: TaskSearch) -> list[Trial]:
+    def _finalists(self, search: TaskSearch) -> list[SearchTrial]:
         """Return the fastest trials with distinct code, if any may be faster than the default."""
-        found: dict[object, Trial] = {}
+        found: dict[object, SearchTrial] = {}
         for trial in sorted(search.trials, key=lambda trial: trial.ratio):
             if trial.is_sure and trial.ratio < 1:
                 found.setdefault(trial.digest or (trial.rule, *trial.choice.values()), trial)
         return list(found.values())[:FINALISTS]
 
-    def _state(self, number: int, passed: float, seconds: float, trials: int | None) -> State:
+    def _state(
+        self, number: int, passed: float, seconds: float, trials: int | None
+    ) -> SessionState:
         left = None if trials is None else max(trials - self.trials, 0)
         states = tuple(_task_state(task, search) for task, search in self.tasks)
         expected = self.scheduler.expect(max(seconds - passed, 0.0), left)
-        return State(passed, seconds, self.trials, number, states, self.scheduler.speed, expected)
+        return SessionState(
+            passed, seconds, self.trials, number, states, self.scheduler.speed, expected
+        )
 
 
-def make_trial(proposal: Proposal, outcome: Outcome) -> Trial:
+def make_trial(proposal: Proposal, outcome: Outcome) -> SearchTrial:
     """Return the trial for a measured proposal."""
-    return Trial(
+    return SearchTrial(
         proposal.rule,
         proposal.choice,
         proposal.origin,
@@ -297,7 +301,7 @@ def make_trial(proposal: Proposal, outcome: Outcome) -> Trial:
     )
 
 
-def is_faster(trial: Trial) -> bool:
+def is_faster(trial: SearchTrial) -> bool:
     """Whether a trial is significantly faster than the default."""
     return trial.status == OK and trial.is_sure and trial.high < SURE
 

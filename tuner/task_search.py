@@ -12,7 +12,7 @@ import numpy as np
 from tcopt.schedules.spaces.space import Choice
 from tcopt.support.errors import InputError
 from tcopt.tuner.footprints import Floats
-from tcopt.tuner.model import Group, Ranker
+from tcopt.tuner.model import ExampleGroup, Ranker
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.moves import Points, Scores
 from tcopt.tuner.search.proposer import EARLY, EXPLORED, Arm, Proposal, Proposer
@@ -47,7 +47,7 @@ class Strategy(Enum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class SearchTrial:
     """A choice that was measured.
 
     Attributes:
@@ -108,7 +108,7 @@ class TaskSearch:
     strategy: Strategy = Strategy.MODEL
     machine: str = ""
     seed: int = 0
-    trials: list[Trial] = field(default_factory=list[Trial])
+    trials: list[SearchTrial] = field(default_factory=list[SearchTrial])
     winners: Sequence[tuple[str, Choice]] = ()
 
     def __post_init__(self) -> None:
@@ -118,13 +118,13 @@ class TaskSearch:
         self.progress.size = self.proposer.size
 
     @property
-    def best(self) -> Trial | None:
+    def best(self) -> SearchTrial | None:
         """The fastest trial so far."""
         sure = [trial for trial in self.trials if trial.is_sure]
         return min(sure, key=lambda trial: trial.ratio, default=None)
 
     @property
-    def default(self) -> Trial | None:
+    def default(self) -> SearchTrial | None:
         """The trial of the default choice, if there was one."""
         wanted = self.proposer.default()
         for trial in self.trials:
@@ -185,7 +185,7 @@ class TaskSearch:
             if len(own) >= KNOWN
         }
 
-    def add(self, trials: Sequence[Trial], seconds: float) -> None:
+    def add(self, trials: Sequence[SearchTrial], seconds: float) -> None:
         """Add the trials of a round, dropping those whose rule no longer has the choice."""
         number = len(self.progress.rounds)
         kept = [trial for trial in trials if self._place(trial) is not None]
@@ -202,12 +202,12 @@ class TaskSearch:
         for trial in kept:
             self.proposer.saw(trial.rule, trial.choice)
 
-    def _counts(self, trial: Trial) -> bool:
+    def _counts(self, trial: SearchTrial) -> bool:
         """Whether a trial's rule has anything to choose."""
         arm = self.proposer.arm(trial.rule)
         return arm is not None and arm.is_open
 
-    def _place(self, trial: Trial) -> Points | None:
+    def _place(self, trial: SearchTrial) -> Points | None:
         arm = self.proposer.arm(trial.rule)
         if arm is None:
             return None
@@ -216,18 +216,18 @@ class TaskSearch:
         except InputError:
             return None
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ExampleGroup]:
         """Return the trials as training examples, grouped by blocks of rounds."""
-        found: list[Group] = []
+        found: list[ExampleGroup] = []
         blocks = np.asarray(self._rounds)
         speeds = np.asarray([1 / trial.part for trial in self.trials])
         for block in np.unique(blocks):
             rows = np.flatnonzero(blocks == block)
             features = np.stack([self._features[row] for row in rows])
-            found.append(Group(self.key, self.machine, features, speeds[rows]))
+            found.append(ExampleGroup(self.key, self.machine, features, speeds[rows]))
         return found
 
 
-def all_groups(searches: Iterable[TaskSearch]) -> list[Group]:
+def all_groups(searches: Iterable[TaskSearch]) -> list[ExampleGroup]:
     """Return the training examples of several tasks."""
     return [group for search in searches for group in search.groups()]

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from tcopt.backends.identifiers import comment
 from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.opencl.emit.names import kernel_name
-from tcopt.backends.opencl.emit.writer import Helpers, KernelWriter
+from tcopt.backends.opencl.emit.writer import Helpers, OpenClWriter
 from tcopt.dialects.target import gpu_target_of
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, sizes_of
 from tcopt.support.ir.origins import node_names
@@ -60,7 +60,7 @@ def write_kernel(function: FuncOp, helpers: Helpers, halves: bool = False) -> st
     Args:
         halves: whether the device supports arithmetic on `half`.
     """
-    writer = KernelWriter(helpers, halves)
+    writer = OpenClWriter(helpers, halves)
     arguments = function.body.block.args
     parameters = [writer.parameter(value, is_read_only(value)) for value in arguments]
     writer.block(function.body.block)

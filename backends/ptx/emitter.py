@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter, ModuleState
+from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter, ModuleState
 from tcopt.backends.llvm.emit.linear import ZERO
 from tcopt.backends.llvm.emit.types import I32, I64, LlvmType, pointer_in
 from tcopt.backends.llvm.ops.memref import memref_bytes
@@ -69,7 +69,7 @@ class KernelEmitter(FunctionEmitter):
         assert isa(type, MemRefType)
         self._spaces[root] = space
         strides = static_strides(type)
-        buffer = Buffer(root, ZERO, strides, type.element_type, alignment, is_local=True)
+        buffer = EmittedBuffer(root, ZERO, strides, type.element_type, alignment, is_local=True)
         self.define_buffer(value, buffer)
 
     def library_name(self, function: str) -> str:

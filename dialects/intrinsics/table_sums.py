@@ -36,7 +36,7 @@ MOST_GROUPS, MOST_WEIGHT_BITS = 16, 4
 """Maximum number of tables and of weight planes per call."""
 
 
-class Lookup(NamedTuple):
+class TableLookup(NamedTuple):
     """Byte look-up instruction of a target.
 
     Attributes:
@@ -54,17 +54,17 @@ class Lookup(NamedTuple):
 
 
 LOOKUPS = (
-    (frozenset({"x86_64", "avx512vbmi"}), Lookup(6, 64)),
-    (frozenset({"x86_64", "avx512bw"}), Lookup(4, 64)),
-    (frozenset({"x86_64", "avx2"}), Lookup(4, 32)),
-    (frozenset({"x86_64", "ssse3"}), Lookup(4, 16)),
-    (frozenset({"aarch64"}), Lookup(4, 16)),
+    (frozenset({"x86_64", "avx512vbmi"}), TableLookup(6, 64)),
+    (frozenset({"x86_64", "avx512bw"}), TableLookup(4, 64)),
+    (frozenset({"x86_64", "avx2"}), TableLookup(4, 32)),
+    (frozenset({"x86_64", "ssse3"}), TableLookup(4, 16)),
+    (frozenset({"aarch64"}), TableLookup(4, 16)),
 )
 """Look-up by capabilities; the first match applies. `vpermb` uses all bytes of a register as one
 table, `vpshufb` and `tbl` use 16 of them."""
 
 
-def lookup_of(capabilities: Collection[str]) -> Lookup | None:
+def lookup_of(capabilities: Collection[str]) -> TableLookup | None:
     """Return the byte look-up of a target; None if it has none."""
     known = set(capabilities)
     return next((lookup for needed, lookup in LOOKUPS if needed <= known), None)

@@ -50,7 +50,7 @@ Steps = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Tile:
+class OperandTile:
     """A tile of a buffer that is an operand of an intrinsic.
 
     Attributes:
@@ -129,7 +129,7 @@ class IntrinOp(IRDLOperation):
         return (*self.outputs, *self.inputs)
 
     @property
-    def tiles(self) -> list[Tile]:
+    def tiles(self) -> list[OperandTile]:
         """The tiles, outputs first."""
         from tcopt.dialects.intrinsics import intrinsic
 
@@ -137,7 +137,7 @@ class IntrinOp(IRDLOperation):
         changes = declared.changes
         places = zip(self._places(), declared.operands, self.steps, strict=True)
         return [
-            Tile(
+            OperandTile(
                 buffer,
                 position < len(self.outputs),
                 first,

@@ -10,7 +10,7 @@ from tcopt.support.arithmetic.winograd_tables import Matrix
 
 
 @dataclass(frozen=True)
-class Layer:
+class ConvLayer:
     """Cost-relevant parameters of a convolution of stride 1.
 
     A strided convolution is reduced to one by splitting its input into phases, a transposed one
@@ -59,15 +59,15 @@ class Layer:
 class ConvolutionCosts(Protocol):
     """Estimated times of convolutions; only their ratios matter."""
 
-    def direct(self, layer: Layer) -> float:
+    def direct(self, layer: ConvLayer) -> float:
         """Return the time of the direct form, in cycles."""
         ...
 
-    def winograd(self, layer: Layer, tile: int) -> float:
+    def winograd(self, layer: ConvLayer, tile: int) -> float:
         """Return the time of F(tile x tile, r x r) including its transforms, in cycles."""
         ...
 
-    def has_room(self, layer: Layer, tile: int) -> bool:
+    def has_room(self, layer: ConvLayer, tile: int) -> bool:
         """Whether tiles fit into registers, so that the estimate is valid."""
         ...
 

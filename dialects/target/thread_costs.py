@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd, sqrt
 
-from tcopt.dialects.target.convolution_costs import Layer, operations
+from tcopt.dialects.target.convolution_costs import ConvLayer, operations
 from tcopt.support.arithmetic.winograd_tables import winograd_tables
 from tcopt.support.machines.machine import kernel_cycles
 from tcopt.support.machines.thread_blocks import ThreadBlocks
@@ -30,14 +30,14 @@ class ThreadCosts:
 
     blocks: ThreadBlocks
 
-    def direct(self, layer: Layer) -> float:
+    def direct(self, layer: ConvLayer) -> float:
         """Return the time of one tiled kernel."""
         results = layer.pixels * layer.outputs
         moved = layer.pixels * (layer.inputs + layer.outputs)
         moved += layer.places * layer.inputs * layer.outputs
         return self._contraction(results, layer.places * layer.inputs, moved, layer.width)
 
-    def winograd(self, layer: Layer, tile: int) -> float:
+    def winograd(self, layer: ConvLayer, tile: int) -> float:
         """Return the time of both transforms and of the contraction between them."""
         tables, tiles = winograd_tables(tile, layer.taps), layer.tiles(tile)
         t = tables.extent
@@ -53,7 +53,7 @@ class ThreadCosts:
             )
         )
 
-    def has_room(self, layer: Layer, tile: int) -> bool:
+    def has_room(self, layer: ConvLayer, tile: int) -> bool:
         """Whether a thread has enough registers for a tile and its transform."""
         return 2 * winograd_tables(tile, layer.taps).extent ** 2 <= self.blocks.registers
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from tcopt.dialects.target.convolution_costs import Layer, operations
+from tcopt.dialects.target.convolution_costs import ConvLayer, operations
 from tcopt.support.arithmetic.winograd_tables import phase_tables
 from tcopt.support.machines.machine import VectorUnits
 
@@ -31,13 +31,13 @@ class VectorCosts:
 
     units: VectorUnits
 
-    def direct(self, layer: Layer) -> float:
+    def direct(self, layer: ConvLayer) -> float:
         """Return the maximum of the times of its multiplications and of reading its weights."""
         products = layer.places * layer.pixels * layer.inputs * layer.outputs / layer.terms
         compute = products / (self._rate * self._efficiency(layer.width))
         return max(compute, self._reading(layer.places, layer))
 
-    def winograd(self, layer: Layer, tile: int) -> float:
+    def winograd(self, layer: ConvLayer, tile: int) -> float:
         """Return the time of the contraction (or of reading its weights) and of the transforms."""
         lanes = self.units.lanes()
         last = layer.phases - 1
@@ -52,7 +52,7 @@ class VectorCosts:
         transforms *= tiles / (self._rate * TRANSFORM_SHARE)
         return max(compute, self._reading(t * t, layer)) + transforms
 
-    def has_room(self, layer: Layer, tile: int) -> bool:
+    def has_room(self, layer: ConvLayer, tile: int) -> bool:
         """Always true: spills are included in the estimate."""
         return True
 
@@ -74,7 +74,7 @@ class VectorCosts:
         )
         return useful * self.units.cycles(products=sums) / step
 
-    def _reading(self, places: int, layer: Layer) -> float:
+    def _reading(self, places: int, layer: ConvLayer) -> float:
         """Return the time to read the weights once from the memory level that holds them."""
         size = layer.element_bytes * places * layer.inputs * layer.outputs
         # Scale the total size of all weights to this form of the weights.

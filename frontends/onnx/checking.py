@@ -18,7 +18,7 @@ from tcopt.frontends.onnx.importer import ModelImporter, Open
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.loading import header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
 from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source
@@ -114,7 +114,7 @@ def check_model(
     shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> CheckReport:
     """Check an ONNX model; for the arguments see `import_model`.

@@ -31,13 +31,13 @@ from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.lists import expand_lists, value_of
 from tcopt.frontends.onnx.model.loading import check_header, domain_opsets, load_model
 from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source, Values
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
-from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
+from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor, Rest
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.values import (
     FAILED,
@@ -48,7 +48,7 @@ from tcopt.frontends.onnx.model.values import (
     SequenceValue,
 )
 from tcopt.frontends.onnx.nodes.nodes import NodeImporter
-from tcopt.frontends.onnx.nodes.stages import Staging
+from tcopt.frontends.onnx.nodes.stages import NodeStaging
 from tcopt.support.data.random_keys import KEY_INPUT
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Count, Kind
@@ -65,7 +65,7 @@ def import_model(
     shapes: Shapes | None = None,
     values: Values | None = None,
     dims: Mapping[str, int] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> ModuleOp:
     """Import an ONNX model (IR version 3 or newer).
@@ -181,7 +181,7 @@ def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False
     model = without_defaults(model, {*options.shapes, *options.values})
     if in_stages and options.stage is None:
         outputs = tuple(info.name for info in model.graph.output)
-        options = replace(options, stage=Stage(tuple(range(len(model.graph.node))), outputs))
+        options = replace(options, stage=ImportStage(tuple(range(len(model.graph.node))), outputs))
     problems = Problems()
     found = ModelImporter(model, reader, problems, options).run()
     if found is not None:
@@ -208,7 +208,7 @@ class ModelImporter:
         self.graph = model.graph
         self.options = options
         self.stage = options.stage
-        self.staging: Staging | None = None
+        self.staging: NodeStaging | None = None
         self.output_counts: dict[str, Count] = {}
         self.problems = problems
         self.reader = reader
@@ -236,7 +236,7 @@ class ModelImporter:
         arguments = {item.name: self._argument(item) for item in inputs}
         scope.update((item.name, value_of(item, counts, arguments)) for item in declared)
         if self.stage is not None:
-            staging = Staging(self.builder, self.stage, arguments, counts)
+            staging = NodeStaging(self.builder, self.stage, arguments, counts)
             self.staging = self.nodes.staging = staging
             scope.update(self._passed(self.stage, arguments))
         available = scope.keys() | self.initializers.keys()
@@ -267,7 +267,7 @@ class ModelImporter:
             self.builder.known[argument] = value
         return argument
 
-    def _passed(self, stage: Stage, arguments: Mapping[str, SSAValue]) -> Scope:
+    def _passed(self, stage: ImportStage, arguments: Mapping[str, SSAValue]) -> Scope:
         """Return the values passed from earlier stages."""
         tensors = {item.name: arguments[item.name] for item in stage.inputs}
         for name, array in stage.known.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import faults, layout
-from tcopt.interpreters.ptx.layout import Block, Fault, Thread
+from tcopt.interpreters.ptx.layout import PtxBlock, PtxFault, Thread
 
 _THREAD_BITS = 11
 """Bits of the thread's number in an access record; the other bits hold the epoch."""
@@ -21,7 +21,7 @@ def load(name: str, pointer: str, offset: int, type_: str = "i32") -> str:
 
 
 def of_block(name: str, field: str, type_: str = "i32") -> str:
-    return load(name, "%block", layout.offset(Block, field), type_)
+    return load(name, "%block", layout.offset(PtxBlock, field), type_)
 
 
 def of_thread(name: str, field: str, pointer: str = "%thread", type_: str = "i32") -> str:
@@ -37,7 +37,11 @@ def store(value: str, pointer: str, offset: int, name: str, type_: str = "i32") 
 
 def _note(name: str) -> str:
     return store(
-        f"%{name}", "%fault", layout.offset(Fault, name), f"p.{name}", _FAULT_TYPES.get(name, "i32")
+        f"%{name}",
+        "%fault",
+        layout.offset(PtxFault, name),
+        f"p.{name}",
+        _FAULT_TYPES.get(name, "i32"),
     )
 
 
@@ -45,9 +49,9 @@ _FAULT_TYPES = {"address": "i64"}
 
 _NOTE = f"""
 define i1 @ptx.note(ptr %block, ptr %thread, i32 %kind, i32 %line, i32 %other, i64 %address) {{
-  %fault = getelementptr i8, ptr %block, i64 {layout.offset(Block, "fault")}
+  %fault = getelementptr i8, ptr %block, i64 {layout.offset(PtxBlock, "fault")}
 {of_thread("thread_number", "number")}
-{store("%thread_number", "%fault", layout.offset(Fault, "thread"), "p.thread")}
+{store("%thread_number", "%fault", layout.offset(PtxFault, "thread"), "p.thread")}
 {_note("kind")}
 {_note("line")}
 {_note("other")}

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tcopt.interpreters.ptx.text import NAME, Instruction, Kernel, Label, Operand
+from tcopt.interpreters.ptx.text import NAME, Label, Operand, PtxInstruction, PtxKernel
 from tcopt.support.errors import UnsupportedError
 
 
-def inline_functions(kernel: Kernel, functions: Mapping[str, Kernel]) -> Kernel:
+def inline_functions(kernel: PtxKernel, functions: Mapping[str, PtxKernel]) -> PtxKernel:
     """Return a kernel with all calls inlined; instructions keep their line numbers.
 
     Raises:
         UnsupportedError: a called function is undefined or recursive, or a call is guarded.
     """
-    if not any(isinstance(each, Instruction) and each.opcode == "call" for each in kernel.body):
+    if not any(isinstance(each, PtxInstruction) and each.opcode == "call" for each in kernel.body):
         return kernel
     return _Inlining(kernel, functions).run()
 
 
 class _Inlining:
-    def __init__(self, kernel: Kernel, functions: Mapping[str, Kernel]):
+    def __init__(self, kernel: PtxKernel, functions: Mapping[str, PtxKernel]):
         self._result = replace(
             kernel, registers=dict(kernel.registers), variables=list(kernel.variables), body=[]
         )
@@ -29,11 +29,11 @@ class _Inlining:
         self._functions = functions
         self._calls = 0
 
-    def run(self) -> Kernel:
+    def run(self) -> PtxKernel:
         self._add(self._kernel, "", ())
         return self._result
 
-    def _add(self, function: Kernel, prefix: str, callers: tuple[str, ...]) -> None:
+    def _add(self, function: PtxKernel, prefix: str, callers: tuple[str, ...]) -> None:
         """Append a function's body, with a prefix added to all its names."""
         labels = {each.name for each in function.body if isinstance(each, Label)}
         variables = {each.name for each in function.variables}
@@ -65,7 +65,7 @@ class _Inlining:
             else:
                 self._result.body.append(each)
 
-    def _call(self, call: Instruction, callers: tuple[str, ...]) -> None:
+    def _call(self, call: PtxInstruction, callers: tuple[str, ...]) -> None:
         name = call.scalar(1)
         function = self._functions.get(name)
         if function is None or name in callers or call.guard is not None:
@@ -86,7 +86,7 @@ class _Inlining:
             self._move(call, function, result, _register(prefix, f"%{own}"), own)
 
     def _move(
-        self, call: Instruction, function: Kernel, target: str, source: str, parameter: str
+        self, call: PtxInstruction, function: PtxKernel, target: str, source: str, parameter: str
     ) -> None:
         type_ = function.registers[f"%{parameter}"]
         moved = replace(call, opcode="mov", modifiers=(type_,), operands=(target, source))

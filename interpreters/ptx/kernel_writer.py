@@ -14,7 +14,7 @@ from typing import NoReturn
 from tcopt.interpreters.ptx import layout, types
 from tcopt.interpreters.ptx.function_text import FunctionText
 from tcopt.interpreters.ptx.registry import PtxRule, rules
-from tcopt.interpreters.ptx.text import Instruction, Kernel, Label
+from tcopt.interpreters.ptx.text import Label, PtxInstruction, PtxKernel
 from tcopt.interpreters.ptx.uses import Uses
 from tcopt.support.errors import UnsupportedError
 
@@ -24,14 +24,14 @@ _MEETINGS = frozenset(("bar", "barrier", "shfl", "vote", "redux", "ldmatrix", "m
 _SPECIAL = re.compile(r"%(n?tid|n?ctaid)\.([xyz])")
 _SPECIAL_FIELDS: dict[str, tuple[type[ctypes.Structure], str]] = {
     "tid": (layout.Thread, "place"),
-    "ntid": (layout.Block, "block"),
-    "ctaid": (layout.Block, "place"),
-    "nctaid": (layout.Block, "grid"),
+    "ntid": (layout.PtxBlock, "block"),
+    "ctaid": (layout.PtxBlock, "place"),
+    "nctaid": (layout.PtxBlock, "grid"),
 }
 _ADDRESS = re.compile(r"\[\s*([%$\w]+)\s*(?:\+\s*(-?\w+))?\s*\]")
 
 
-class KernelWriter(FunctionText):
+class PtxKernelWriter(FunctionText):
     """Writer of a kernel's LLVM function, which is passed to the rules of instructions.
 
     Args:
@@ -43,15 +43,15 @@ class KernelWriter(FunctionText):
         uses: uses of the kernel's registers.
     """
 
-    def __init__(self, kernel: Kernel, symbols: dict[str, str], helpers: dict[str, str]):
+    def __init__(self, kernel: PtxKernel, symbols: dict[str, str], helpers: dict[str, str]):
         super().__init__()
         self.kernel = kernel
         self.symbols = dict(symbols)
         self.helpers = helpers
         self.suspends = any(
-            isinstance(each, Instruction) and each.opcode in _MEETINGS for each in kernel.body
+            isinstance(each, PtxInstruction) and each.opcode in _MEETINGS for each in kernel.body
         )
-        self.instruction: Instruction | None = None
+        self.instruction: PtxInstruction | None = None
         self.locals = {each.name for each in kernel.variables if each.space == "local"}
         self._entry: list[str] = []
         self._registers: dict[str, int] = {}
@@ -262,7 +262,7 @@ class KernelWriter(FunctionText):
             self.jump("br label %end")
         return self._function()
 
-    def _guarded(self, each: Instruction, rule: PtxRule) -> None:
+    def _guarded(self, each: PtxInstruction, rule: PtxRule) -> None:
         assert each.guard is not None
         condition = self.read(each.guard, "pred")
         do, after = self.fresh(), self.fresh()

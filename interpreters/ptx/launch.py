@@ -14,10 +14,10 @@ import numpy as np
 from tcopt.interpreters.ptx.checks import CHECKS, DECLARATIONS
 from tcopt.interpreters.ptx.faults import FAULTS, PtxFaultError
 from tcopt.interpreters.ptx.functions import inline_functions
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
-from tcopt.interpreters.ptx.layout import Block, Thread
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
+from tcopt.interpreters.ptx.layout import PtxBlock, Thread
 from tcopt.interpreters.ptx.scheduler import SCHEDULER
-from tcopt.interpreters.ptx.text import Kernel, PtxModule, Variable, parse_ptx
+from tcopt.interpreters.ptx.text import PtxKernel, PtxModule, PtxVariable, parse_ptx
 from tcopt.support.errors import BackendError, InputError
 from tcopt.support.machines.grids import LARGEST_GRID
 
@@ -49,7 +49,7 @@ class SharedPlan:
     size: int
 
     @classmethod
-    def of(cls, variables: Sequence[Variable]) -> SharedPlan:
+    def of(cls, variables: Sequence[PtxVariable]) -> SharedPlan:
         offsets: dict[str, int] = {}
         ranges: list[Range] = []
         end = 0
@@ -112,7 +112,7 @@ class PtxProgram:
         )
 
 
-def check_launch(kernel: Kernel, grid: Sizes, block: Sizes, parameters: int) -> None:
+def check_launch(kernel: PtxKernel, grid: Sizes, block: Sizes, parameters: int) -> None:
     """Check the sizes and the number of parameters of a launch.
 
     Raises:
@@ -134,7 +134,9 @@ def check_launch(kernel: Kernel, grid: Sizes, block: Sizes, parameters: int) -> 
 class _Run:
     """State of a launch, whose blocks run sequentially."""
 
-    def __init__(self, kernel: Kernel, shared: SharedPlan, grid: Sizes, block: Sizes, races: bool):
+    def __init__(
+        self, kernel: PtxKernel, shared: SharedPlan, grid: Sizes, block: Sizes, races: bool
+    ):
         self._kernel = kernel
         self._grid = grid
         count = block[0] * block[1] * block[2]
@@ -145,7 +147,7 @@ class _Run:
         self._shared = np.empty(shared.size + 64, np.uint8)
         self._tables = [np.zeros(shared.size if races else 0, np.uint32) for _ in range(2)]
         self._ranges = np.array(shared.ranges or [(0, 0)], np.int64)
-        self.block = Block(grid=grid, block=block, count=count, shared_bytes=shared.size)
+        self.block = PtxBlock(grid=grid, block=block, count=count, shared_bytes=shared.size)
         self.block.shared = -(-self._shared.ctypes.data // 64) * 64
         self.block.threads = ctypes.addressof(self._threads)
         self.block.variables = self._ranges.ctypes.data
@@ -182,11 +184,11 @@ class _Run:
         return PtxFaultError(fault.kind, fault.line, message, where=where)
 
 
-def _shared_of(module: PtxModule, kernel: Kernel) -> list[Variable]:
+def _shared_of(module: PtxModule, kernel: PtxKernel) -> list[PtxVariable]:
     return [v for v in (*module.variables, *kernel.variables) if v.space == "shared"]
 
 
-def _global_variables(module: PtxModule) -> list[Variable]:
+def _global_variables(module: PtxModule) -> list[PtxVariable]:
     return [each for each in module.variables if each.space in ("global", "const")]
 
 
@@ -196,7 +198,7 @@ def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
     globals_ = _global_variables(module)
     symbols = {each.name: f'ptrtoint (ptr @"{each.name}" to i64)' for each in globals_}
     kernels = [
-        KernelWriter(
+        PtxKernelWriter(
             kernel,
             symbols
             | {key: str(at) for key, at in shared[name].offsets.items()}
@@ -208,7 +210,7 @@ def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
     return "\n".join([DECLARATIONS, *map(_global, globals_), *helpers.values(), *kernels])
 
 
-def _global(variable: Variable) -> str:
+def _global(variable: PtxVariable) -> str:
     values = [*variable.values, *(0,) * (variable.count - len(variable.values))]
     type_ = f"i{8 * variable.element_bytes}"
     elements = ", ".join(f"{type_} {value}" for value in values)

@@ -43,7 +43,7 @@ class Thread(ctypes.Structure):
     ]
 
 
-class Fault(ctypes.Structure):
+class PtxFault(ctypes.Structure):
     """First fault of the running block.
 
     Attributes:
@@ -63,7 +63,7 @@ class Fault(ctypes.Structure):
     ]
 
 
-class Block(ctypes.Structure):
+class PtxBlock(ctypes.Structure):
     """Running block, and the launch that it is part of.
 
     Attributes:
@@ -96,7 +96,7 @@ class Block(ctypes.Structure):
         ("threads", c_void_p),
         ("writers", c_void_p),
         ("readers", c_void_p),
-        ("fault", Fault),
+        ("fault", PtxFault),
     ]
 
 

@@ -2,7 +2,7 @@
 
 ```python
 @executes("shl")
-def shift_left(e: KernelWriter, i: Instruction) -> None: ...
+def shift_left(e: PtxKernelWriter, i: PtxInstruction) -> None: ...
 ```
 """
 
@@ -12,14 +12,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 from tcopt.support.registries.registration import Registry
 from tcopt.support.registries.registry import import_all
 
 if TYPE_CHECKING:
-    from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+    from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 
-PtxRule = Callable[["KernelWriter", Instruction], None]
+PtxRule = Callable[["PtxKernelWriter", PtxInstruction], None]
 
 rules: Registry[str, PtxRule] = Registry(
     "rule of tcopt.interpreters.ptx.ops for", partial(import_all, "tcopt.interpreters.ptx.ops")

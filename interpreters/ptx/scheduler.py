@@ -12,13 +12,13 @@ import ctypes
 
 from tcopt.interpreters.ptx import faults, layout
 from tcopt.interpreters.ptx.checks import of_block, of_thread, store
-from tcopt.interpreters.ptx.layout import LANES, Block, Fault, Thread
+from tcopt.interpreters.ptx.layout import LANES, PtxBlock, PtxFault, Thread
 
 _SIZE = ctypes.sizeof(Thread)
 _INBOX = layout.offset(Thread, "inbox")
 _SHARED = layout.offset(Thread, "shared")
 _STATE = layout.offset(Thread, "state")
-_FAULT = layout.offset(Block, "fault") + layout.offset(Fault, "kind")
+_FAULT = layout.offset(PtxBlock, "fault") + layout.offset(PtxFault, "kind")
 
 
 def _loop(name: str, start: str, end: str, body: str, before: str, after: str) -> str:

@@ -13,7 +13,7 @@ Operand = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Instruction:
+class PtxInstruction:
     """PTX instruction.
 
     Attributes:
@@ -74,7 +74,7 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Variable:
+class PtxVariable:
     """Array in the shared or local memory of a kernel, or in global or constant memory.
 
     Attributes:
@@ -95,7 +95,7 @@ class Variable:
 
 
 @dataclass
-class Kernel:
+class PtxKernel:
     """Kernel (`.entry`), or a device function (`.func`).
 
     Attributes:
@@ -113,8 +113,8 @@ class Kernel:
     threads: tuple[int, int, int] | None = None
     results: dict[str, int] = field(default_factory=dict[str, int])
     registers: dict[str, str] = field(default_factory=dict[str, str])
-    variables: list[Variable] = field(default_factory=list[Variable])
-    body: list[Instruction | Label] = field(default_factory=list[Instruction | Label])
+    variables: list[PtxVariable] = field(default_factory=list[PtxVariable])
+    body: list[PtxInstruction | Label] = field(default_factory=list[PtxInstruction | Label])
 
 
 @dataclass
@@ -122,9 +122,9 @@ class PtxModule:
     """PTX module: kernels and functions by name, and module-level variables."""
 
     target: str
-    kernels: dict[str, Kernel]
-    functions: dict[str, Kernel]
-    variables: list[Variable]
+    kernels: dict[str, PtxKernel]
+    functions: dict[str, PtxKernel]
+    variables: list[PtxVariable]
 
 
 _NAME = r"[%$\w]+"
@@ -198,9 +198,9 @@ def _line(text: str, place: int) -> int:
     return text.count("\n", 0, place) + 1
 
 
-def _kernel(text: str, entry: re.Match[str], end: int) -> Kernel:
+def _kernel(text: str, entry: re.Match[str], end: int) -> PtxKernel:
     _, results, name, parameters, directives, _ = entry.groups()
-    kernel = Kernel(name, _line(text, entry.start()), _parameters(parameters, name))
+    kernel = PtxKernel(name, _line(text, entry.start()), _parameters(parameters, name))
     sizes = _THREADS.search(directives)
     if sizes is not None:
         x, y, z = (int(size or 1) for size in sizes.groups())
@@ -247,7 +247,7 @@ class _Body:
     registers.
     """
 
-    def __init__(self, kernel: Kernel):
+    def __init__(self, kernel: PtxKernel):
         self._kernel = kernel
         self._scopes: list[dict[str, str]] = [{}]
         self._count = 0
@@ -313,17 +313,17 @@ class _Body:
         self._kernel.body.append(each)
 
 
-def _variable(statement: str) -> Variable:
+def _variable(statement: str) -> PtxVariable:
     found = _VARIABLE.match(statement)
     if found is None:
         raise ParsingError(f"{statement!r} is not a variable")
     space, alignment, bits, name, count, values, value = found.groups()
     given = [int(each, 0) for each in (values or value or "").split(",") if each.strip()]
     size = int(bits) // 8
-    return Variable(name, space, int(alignment or size), size, int(count or 1), tuple(given))
+    return PtxVariable(name, space, int(alignment or size), size, int(count or 1), tuple(given))
 
 
-def _instruction(line: int, statement: str) -> Instruction:
+def _instruction(line: int, statement: str) -> PtxInstruction:
     guard = _GUARD.match(statement)
     rest = statement if guard is None else statement[guard.end() :]
     name, _, operands = rest.partition(" ")
@@ -339,8 +339,8 @@ def _instruction(line: int, statement: str) -> Instruction:
             found.append(operand[0].strip())
     parts = (tuple(modifiers), tuple(found))
     if guard is None:
-        return Instruction(line, opcode, *parts)
-    return Instruction(line, opcode, *parts, guard[2], bool(guard[1]))
+        return PtxInstruction(line, opcode, *parts)
+    return PtxInstruction(line, opcode, *parts, guard[2], bool(guard[1]))
 
 
 def _called(line: int, operands: str) -> list[Operand]:

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 
 from tcopt.interpreters.ptx import types
-from tcopt.interpreters.ptx.text import Instruction, Kernel
+from tcopt.interpreters.ptx.text import PtxInstruction, PtxKernel
 
 REGISTER = re.compile(r"%\w+")
 _ALL = -1
@@ -19,14 +19,14 @@ _ALL = -1
 class Uses:
     """Instructions of a kernel that use each register."""
 
-    def __init__(self, kernel: Kernel):
-        self._of: defaultdict[str, list[Instruction]] = defaultdict(list)
+    def __init__(self, kernel: PtxKernel):
+        self._of: defaultdict[str, list[PtxInstruction]] = defaultdict(list)
         for each in kernel.body:
-            if isinstance(each, Instruction):
+            if isinstance(each, PtxInstruction):
                 for name in {name for text in each.texts for name in REGISTER.findall(text)}:
                     self._of[name].append(each)
 
-    def bytes_read(self, register: str, definition: Instruction | None) -> int:
+    def bytes_read(self, register: str, definition: PtxInstruction | None) -> int:
         """Return a bit mask of the bytes of a register that may be read, except by `definition`."""
         read = 0
         for each in self._of[register]:
@@ -34,7 +34,7 @@ class Uses:
                 read |= self._read_by(register, each)
         return read
 
-    def _read_by(self, register: str, each: Instruction) -> int:
+    def _read_by(self, register: str, each: PtxInstruction) -> int:
         operands = each.operands
         if len(operands) < 2 or operands[1] != register or operands.count(register) > 1:
             return _ALL

@@ -49,7 +49,7 @@ OperandOf = tuple[Operation, int]
 
 
 @dataclass(frozen=True)
-class Unit:
+class GroupUnit:
     """Operators that become one function: the body of a group, or one op outside of groups."""
 
     op: Operation
@@ -64,19 +64,19 @@ class Unit:
         return [v for v in dict.fromkeys((*used, *self.results)) if v not in inner]
 
 
-def unit_of(op: Operation) -> Unit | None:
+def unit_of(op: Operation) -> GroupUnit | None:
     """Return the unit of a top-level op; None for ops that stay in the host function."""
     if isinstance(op, GroupOp):
         *body, last = op.body.block.ops
         assert isinstance(last, YieldOp)
-        return Unit(op, tuple(o for o in body if isinstance(o, GraphOp)), tuple(last.values))
+        return GroupUnit(op, tuple(o for o in body if isinstance(o, GraphOp)), tuple(last.values))
     if not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
         return None
     in_place = op.is_view or op.is_joined or op.subview_offset is not None
-    return None if in_place or op.is_opaque else Unit(op, (op,), tuple(op.results))
+    return None if in_place or op.is_opaque else GroupUnit(op, (op,), tuple(op.results))
 
 
-def origin_of(unit: Unit) -> Origin:
+def origin_of(unit: GroupUnit) -> Origin:
     """Return the origin of a function: nodes, kinds, results and work of its operators."""
     nodes = dict.fromkeys(name for op in unit.body for name in node_names(op.location))
     kinds = tuple(op.name.partition(".")[2] for op in unit.body)
@@ -152,7 +152,7 @@ class _Lowering:
         self.names = symbols_of(module)
         self.last: FuncOp | None = None
 
-    def lower(self, unit: Unit) -> None:
+    def lower(self, unit: GroupUnit) -> None:
         """Replace a unit by a call of its function."""
         factors = _factors(unit)
         place = unit.op.attributes.get(PLACE)
@@ -225,7 +225,7 @@ class _Lowering:
 
     def define(
         self,
-        unit: Unit,
+        unit: GroupUnit,
         params: Sequence[SSAValue],
         repeated: Mapping[OperandOf, SSAValue],
         numbers: dict[SSAValue, float | int],
@@ -263,7 +263,7 @@ def _is_table(value: SSAValue) -> bool:
     return math.prod(_tensor_type(value).get_shape()) > 1
 
 
-def _factors(unit: Unit) -> set[SSAValue]:
+def _factors(unit: GroupUnit) -> set[SSAValue]:
     """Return the operands of contractions, which stay parameters even if they are uniform: with
     scalars, the kernel would not be a contraction."""
     return {
@@ -275,7 +275,7 @@ def _factors(unit: Unit) -> set[SSAValue]:
     }
 
 
-def _repeated(unit: Unit, params: Sequence[SSAValue]) -> dict[OperandOf, SSAValue]:
+def _repeated(unit: GroupUnit, params: Sequence[SSAValue]) -> dict[OperandOf, SSAValue]:
     """Return the operands of contractions that repeat another operand, as in `MatMul(x, x)`.
 
     They become separate parameters, so that each has one access pattern: schedules cache, pack and
@@ -368,7 +368,7 @@ def _sorted(attributes: Mapping[str, Attribute]) -> tuple[tuple[str, Attribute],
 
 
 def _structure(
-    unit: Unit,
+    unit: GroupUnit,
     params: Sequence[SSAValue],
     repeated: Mapping[OperandOf, SSAValue],
     numbers: dict[SSAValue, float | int],

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tcopt.runtime.device.interface import Buffer, Device
 from tcopt.runtime.feeds import tensor_of
-from tcopt.runtime.foreign import CUDA, HOST, OPENCL, Place, export, foreign_tensor
+from tcopt.runtime.foreign import CUDA, HOST, OPENCL, ForeignPlace, export, foreign_tensor
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import InputError
 
@@ -122,7 +122,7 @@ class DeviceArray:
     ) -> Any:
         """Return a DLPack capsule, as the array API standard specifies it."""
         own = self.device.place
-        wanted = own if dl_device is None else Place(*dl_device)
+        wanted = own if dl_device is None else ForeignPlace(*dl_device)
         if wanted != own and wanted == HOST and copy is not False:
             return self.read().__dlpack__(max_version=max_version)
         if wanted != own:

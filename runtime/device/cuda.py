@@ -17,12 +17,12 @@ from tcopt.runtime.device.arrays import DeviceArray, tensor_on
 from tcopt.runtime.device.cuda_driver import HANDLE, MAJOR, MINOR, CudaDriver, cuda_driver
 from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
-from tcopt.runtime.device.cuda_memory import DeviceMemory, ForeignMemory, Staging, open_pool
+from tcopt.runtime.device.cuda_memory import DeviceMemory, ForeignMemory, PinnedStaging, open_pool
 from tcopt.runtime.device.cuda_steps import CudaKernels, CudaSteps, cuda_step
 from tcopt.runtime.device.gather import gather
 from tcopt.runtime.device.interface import KernelSource, lost
 from tcopt.runtime.device.steps import Step
-from tcopt.runtime.foreign import CUDA, ForeignTensor, Place
+from tcopt.runtime.foreign import CUDA, ForeignPlace, ForeignTensor
 from tcopt.runtime.run_options import DeviceName
 from tcopt.support.errors import DeviceLostError, UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -91,7 +91,7 @@ class CudaDevice:
             for attribute in (MAJOR, MINOR)
         )
         self.capability = int(major), int(minor)
-        self.place = Place(CUDA, number)
+        self.place = ForeignPlace(CUDA, number)
         self._failure = ""
         self._context: int = driver.get("cuDevicePrimaryCtxRetain", HANDLE, device, action=action)
         with self.current():
@@ -102,7 +102,7 @@ class CudaDevice:
             self._order = Event(self)
         # Guards the capture stream and the event that orders streams.
         self._lock = Lock()
-        self._staging = Staging(self)
+        self._staging = PinnedStaging(self)
         self._gathers: dict[KernelSource, CudaKernels] = {}
 
     @contextmanager
@@ -202,7 +202,9 @@ class CudaDevice:
                 "cuPointerGetAttribute", ctypes.c_int, *arguments, action=action
             )
         if found != self.place.number:
-            raise BufferError(f"it is in the memory of {Place(CUDA, found)}, not of {self.place}")
+            raise BufferError(
+                f"it is in the memory of {ForeignPlace(CUDA, found)}, not of {self.place}"
+            )
 
     def _gather(self, tensor: ForeignTensor, source: ForeignMemory, target: DeviceMemory) -> None:
         """Copy a strided tensor to contiguous memory, on the device."""

@@ -102,7 +102,7 @@ class _Buffer:
             ctypes.memmove(self.target, self.address, size)
 
 
-class Staging:
+class PinnedStaging:
     """Page-locked buffers of a device that all copies between it and the host pass through.
 
     The device accesses such memory directly: copies are asynchronous, and the driver makes no

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.device.steps import Step
-from tcopt.runtime.foreign import ForeignTensor, Place
+from tcopt.runtime.foreign import ForeignPlace, ForeignTensor
 from tcopt.support.errors import DeviceLostError, InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Device(Protocol):
     name: str
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ForeignPlace:
         """Memory space of the device, for exchange with other libraries."""
         ...
 

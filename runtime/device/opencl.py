@@ -23,7 +23,7 @@ from tcopt.runtime.addresses import address_of
 from tcopt.runtime.device.arrays import DeviceArray, tensor_on
 from tcopt.runtime.device.interface import KernelSource, Times, lost, no_streams
 from tcopt.runtime.device.steps import Copy, Launch, Step
-from tcopt.runtime.foreign import OPENCL, ForeignTensor, Place
+from tcopt.runtime.foreign import OPENCL, ForeignPlace, ForeignTensor
 from tcopt.runtime.run_options import DeviceName
 from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -115,7 +115,7 @@ class OpenCLDevice:
         import pyopencl as cl
 
         self._cl: Any = cl
-        self.place = Place(OPENCL, number)
+        self.place = ForeignPlace(OPENCL, number)
         self.name = f"{device.name.strip()} ({device.platform.name.strip()})"
         if not device.svm_capabilities & cl.device_svm_capabilities.COARSE_GRAIN_BUFFER:
             raise UnsupportedError(

@@ -38,7 +38,7 @@ class Mismatch(Exception):
 
 
 @dataclass(frozen=True)
-class Axis:
+class BehaviourAxis:
     """A loop of an intrinsic's behaviour, given as an iteration variable of its block."""
 
     variable: SSAValue
@@ -63,7 +63,7 @@ class Behaviour:
 
     declared: Intrinsic
     block: BlockOp
-    axes: tuple[Axis, ...]
+    axes: tuple[BehaviourAxis, ...]
     buffers: tuple[SSAValue, ...]
 
     def operand(self, buffer: SSAValue) -> Operand:
@@ -98,7 +98,9 @@ def _behaviour(declared: Intrinsic) -> Behaviour:
         old = inputs.pop([*declared.inputs].index(declared.old))
         old.replace_all_uses_with(output)
     axes = zip(block.iter_vars, block.iter_kinds, block.domain, strict=True)
-    return Behaviour(declared, block, tuple(Axis(*each) for each in axes), (output, *inputs))
+    return Behaviour(
+        declared, block, tuple(BehaviourAxis(*each) for each in axes), (output, *inputs)
+    )
 
 
 def match_behaviour(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -> Matched:

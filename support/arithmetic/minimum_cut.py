@@ -9,7 +9,7 @@ UNLIMITED = 1 << 60
 """Capacity of an edge that must not be cut."""
 
 
-class Network:
+class FlowNetwork:
     """Flow network with integer capacities between a source and a sink."""
 
     def __init__(self) -> None:

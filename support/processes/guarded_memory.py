@@ -36,7 +36,7 @@ REACH = 1 << 20
 
 
 @dataclass
-class Region:
+class GuardedRegion:
     """Memory of one or more buffers between guard pages.
 
     Attributes:
@@ -90,7 +90,7 @@ def map_region(
     file: int = -1,
     offset: int = -1,
     guard: int = PAGE,
-) -> Region:
+) -> GuardedRegion:
     """Map pages of a file, or zeroed pages if `offset` is negative, between guard pages.
 
     Args:
@@ -105,7 +105,7 @@ def map_region(
         _map(base + guard, pages, rights, _SHARED | _FIXED, file, offset)
     elif pages:
         _map(base + guard, pages, rights, _PRIVATE | _ANONYMOUS | _FIXED, -1, 0)
-    return Region(base, pages, base + guard + start, size, writable, guard)
+    return GuardedRegion(base, pages, base + guard + start, size, writable, guard)
 
 
 def _map(base: int | None, size: int, rights: int, flags: int, file: int, offset: int) -> int:

@@ -11,23 +11,23 @@ import pytest
 
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.tuned import Lock
-from tcopt.frontends.onnx.model.limits import Limits
-from tcopt.frontends.onnx.model.stage import PassedTensor, Stage
+from tcopt.frontends.onnx.model.limits import ModelLimits
+from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor
 from tcopt.support.errors import InputError, TcoptError
 
 OTHERS: dict[str, list[Any]] = {
     "shapes": [{"x": [1, 2]}, {"x": [[1, 2]]}, {"x": [12]}, {"y": [1, 2]}, {"x": None}],
     "values": [{"x": np.array(value)} for value in ([1, 2], [[1, 2]], [1.0, 2.0], ["1", "2"])],
     "dims": [{"n": 1}, {"n": 2}],
-    "limits": [Limits(nodes=7)],
+    "limits": [ModelLimits(nodes=7)],
     "follow_links": [True],
     "stage": [
-        Stage((1,), ("y",)),
-        Stage((1,), ("y",), (PassedTensor("t", np.dtype("f4"), 1),)),
-        Stage((1,), ("y",), known={"k": np.array([3])}),
-        Stage((1,), ("y",), known={"k": np.array([4])}),
-        Stage((1,), ("y",), lists={"s": None}),
-        Stage((1,), ("y",), lists={"s": ()}),
+        ImportStage((1,), ("y",)),
+        ImportStage((1,), ("y",), (PassedTensor("t", np.dtype("f4"), 1),)),
+        ImportStage((1,), ("y",), known={"k": np.array([3])}),
+        ImportStage((1,), ("y",), known={"k": np.array([4])}),
+        ImportStage((1,), ("y",), lists={"s": None}),
+        ImportStage((1,), ("y",), lists={"s": ()}),
     ],
     "target": ["cpu:haswell"],
     "accuracy": ["strict"],

@@ -25,7 +25,7 @@ from tcopt.compiler import Phase, kernel_builder, lower, pipeline
 from tcopt.compiler.host import take_kernels
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.pipeline import kernel_phases
-from tcopt.compiler.units import Unit, compile_text, compile_unit, make_unit
+from tcopt.compiler.units import CompileUnit, compile_text, compile_unit, make_unit
 from tcopt.compiler.workers import Workers
 from tcopt.frontends.onnx import import_model
 from tcopt.schedules.rules import rule as rules
@@ -45,7 +45,7 @@ def softmax_net() -> ModelProto:
     return net.model(**{net.add("Transpose", y, perm=[1, 0]): [40, 4]})
 
 
-def units_of(model: ModelProto) -> dict[str, Unit]:
+def units_of(model: ModelProto) -> dict[str, CompileUnit]:
     module = import_model(model)
     lower(module, [phase for phase in pipeline() if phase.name in ("graph", "te")])
     texts = CanonicalText(module)
@@ -169,10 +169,10 @@ def test_the_environment_says_how_many_workers(monkeypatch, asked, count):
 def test_workers_do_all_there_is_to_do():
     """While this process compiles its own unit, a worker takes all others."""
     units = list(units_of(softmax_net()).values())
-    here: list[Unit] = []
+    here: list[CompileUnit] = []
     with Workers(1) as workers:
 
-        def slowly(unit: Unit) -> Kernel:
+        def slowly(unit: CompileUnit) -> Kernel:
             here.append(unit)
             while len(here) == 1 and not all(u.key in done or u is unit for u in units):
                 time.sleep(0.01)

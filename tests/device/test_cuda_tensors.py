@@ -16,7 +16,7 @@ from machines.cuda_models import HEAD, unused_model
 from machines.cuda_tensors import CudaArray, CudaTensor
 from tcopt.runtime.device.arrays import DeviceArray
 from tcopt.runtime.device.cuda import cuda_device
-from tcopt.runtime.foreign import Place, foreign_tensor
+from tcopt.runtime.foreign import ForeignPlace, foreign_tensor
 from tcopt.support.errors import BackendError, InputError
 
 Array = np.ndarray[Any, Any]
@@ -102,7 +102,7 @@ def test_work_is_ordered_with_other_streams(machine: CudaMachine) -> None:
 def test_results_are_tensors_of_other_libraries(machine: CudaMachine, kind: type) -> None:
     (s,) = _model().run({"x": kind(machine, _numbers()), "z": _numbers()}, on_device=True)
     found = foreign_tensor(s)
-    assert found.place == Place(2, 0) == s.__dlpack_device__()
+    assert found.place == ForeignPlace(2, 0) == s.__dlpack_device__()
     assert found.address == s.address == s.__cuda_array_interface__["data"][0]
     assert (found.shape, found.dtype) == (s.shape, s.dtype)
     address = found.address

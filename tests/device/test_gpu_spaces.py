@@ -26,7 +26,7 @@ from tcopt.tuner.measure.launched_memory import LaunchedMemory
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings, workload_of
 from tcopt.tuner.measure.outcomes import OK, CandidateFailed
 from tcopt.tuner.measure.reference import reference_of
-from tcopt.tuner.measure.runner import Limits
+from tcopt.tuner.measure.runner import RunLimits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.search.moves import draw_valid
@@ -72,7 +72,7 @@ OPEN = (
 """Cases with rules of their own that leave something open."""
 
 SETTINGS = MeasureSettings(
-    threads=2, builders=1, limits=Limits(least=60.0), turns=TurnSettings(1, 1, noise=1e9)
+    threads=2, builders=1, limits=RunLimits(least=60.0), turns=TurnSettings(1, 1, noise=1e9)
 )
 
 

@@ -19,7 +19,7 @@ from tcopt.dialects.graph.contraction.conv import ConvOp
 from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.graph.packed.winograd import WinogradWeightsOp
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
-from tcopt.dialects.target.convolution_costs import Layer
+from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.exact_tiles import estimates
 from tcopt.passes.graph.winograd.winograd import allowed_tiles
 from tcopt.runtime.device.program import DeviceProgram
@@ -104,18 +104,18 @@ def _constant(array: np.ndarray):
     return ConstantOp.weight("v", like(array)).results[0]
 
 
-def _gains(layer: Layer, device: str) -> dict[int, float]:
+def _gains(layer: ConvLayer, device: str) -> dict[int, float]:
     direct, times = estimates(layer, named_gpu(device).convolution_costs, allowed_tiles("fast", 3))
     return {tile: direct / time for tile, time in times.items()}
 
 
 def test_more_channels_and_images_gain_more() -> None:
-    gains = [max(_gains(Layer(1, 56, 56, c, c, 0), "sm_80").values()) for c in (4, 16, 64, 256)]
+    gains = [max(_gains(ConvLayer(1, 56, 56, c, c, 0), "sm_80").values()) for c in (4, 16, 64, 256)]
     assert gains == sorted(gains) and gains[0] < 0.5 and gains[-1] > 2
-    images = [max(_gains(Layer(n, 14, 14, 64, 64, 0), "sm_80").values()) for n in (1, 8, 64)]
+    images = [max(_gains(ConvLayer(n, 14, 14, 64, 64, 0), "sm_80").values()) for n in (1, 8, 64)]
     assert images == sorted(images)
 
 
 def test_weights_of_large_tiles_are_read_in_vain_for_few_outputs() -> None:
-    gains = _gains(Layer(1, 7, 7, 512, 512, 0), "sm_75")
+    gains = _gains(ConvLayer(1, 7, 7, 512, 512, 0), "sm_75")
     assert gains[2] > gains[4] > gains[6]

@@ -25,7 +25,7 @@ from tcopt.support.ir.verify import verify
 from tcopt.support.pipelines.phases import pipeline_text
 from tcopt.support.pipelines.running import new_context, run_passes
 from tcopt.support.pipelines.text import parse_pipeline
-from tcopt.tools.passes.driver import PrintOptions, Source, emit, print_module
+from tcopt.tools.passes.driver import InputText, PrintOptions, emit, print_module
 
 MEANT = (TcoptError, DiagnosticException, ParseError)
 """Errors that describe what is wrong with an input."""
@@ -124,7 +124,7 @@ def _compile(module: ModuleOp, text: str, target: str) -> Finding | None:
 
 
 def _parse(text: str) -> ModuleOp:
-    return Source("fuzz.mlir", text.encode("utf-8", "replace"), "mlir").parse(new_context())
+    return InputText("fuzz.mlir", text.encode("utf-8", "replace"), "mlir").parse(new_context())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from fuzz.checks import MEANT, Hang, time_limit
 from fuzz.corpus import lit_cases
 from fuzz.mutations import mutate
 from tcopt.support.pipelines.running import new_context
-from tcopt.tools.passes.driver import PrintOptions, Source, print_module
+from tcopt.tools.passes.driver import InputText, PrintOptions, print_module
 
 _GENERIC_SHARE = 0.4
 _SECONDS = 20.0
@@ -27,7 +27,7 @@ def generic_form(case: int) -> str:
     text = cases()[case]
     try:
         with time_limit(_SECONDS):
-            module = Source("case.mlir", text.encode(), "mlir").parse(new_context())
+            module = InputText("case.mlir", text.encode(), "mlir").parse(new_context())
             return print_module(module, PrintOptions(generic=True))
     except (*MEANT, Hang):
         return text

@@ -12,7 +12,7 @@ from tcopt.runtime.foreign import (
     CUDA,
     READ_ONLY,
     DLManagedTensorVersioned,
-    Place,
+    ForeignPlace,
     contiguous_strides,
     export,
 )
@@ -70,7 +70,7 @@ class CudaTensor(CudaMemory):
 
     def __dlpack__(self, *, stream: int | None = None, max_version: Any = None) -> Any:
         self.streams.append(stream)
-        place = Place(CUDA, self.device)
+        place = ForeignPlace(CUDA, self.device)
         capsule = export(place, self.address, self.shape, self.dtype, self, max_version)
         name = b"dltensor_versioned"
         get = ctypes.pythonapi.PyCapsule_GetPointer

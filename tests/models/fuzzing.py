@@ -22,12 +22,12 @@ from onnx import AttributeProto, ModelProto, TensorProto, helper, numpy_helper
 
 import tcopt
 from models.network import Network
-from tcopt.frontends.onnx.model.limits import Limits
+from tcopt.frontends.onnx.model.limits import ModelLimits
 from tcopt.support.errors import TcoptError
 
 HANG_SECONDS = 120
 LARGEST_FEED = 1 << 16
-LIMITS = Limits(tensor_bytes=1 << 22, nodes=500, loop_steps=20, made_elements=1 << 16)
+LIMITS = ModelLimits(tensor_bytes=1 << 22, nodes=500, loop_steps=20, made_elements=1 << 16)
 NUMBERS = (0, 1, 2, 3, 5, 8, -1, -2, -3, 7, 64, 1000, 2**31, -(2**31), 2**63 - 1, -(2**63))
 FLOATS = (0.0, 1.0, -1.0, 0.5, 1e30, -1e30, float("inf"), float("-inf"), float("nan"))
 OPERATORS = tuple(

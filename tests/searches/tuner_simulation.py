@@ -9,10 +9,10 @@ import numpy as np
 
 from searches.tuner_spaces import ProductSpace
 from tcopt.tuner.features import MachineFacts
-from tcopt.tuner.model import Group, Ranker, Settings
+from tcopt.tuner.model import ExampleGroup, ModelSettings, Ranker
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm, Proposal
-from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
+from tcopt.tuner.task_search import SearchTrial, Strategy, TaskSearch
 
 MACHINE = MachineFacts(cores=2, registers=32, vector_bytes=64, l1=32 << 10, l2=1 << 20, l3=32 << 20)
 
@@ -28,9 +28,9 @@ def new_search(
     return TaskSearch(key or str(space.sizes), [arm], Progress(1e6, 0), strategy, seed=seed)
 
 
-def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
+def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[SearchTrial]:
     """Return a noisy measurement; tiles of 15 rows fail."""
-    found: list[Trial] = []
+    found: list[SearchTrial] = []
     for proposal in proposals:
         arm = search.proposer.arm(proposal.rule)
         assert arm is not None
@@ -43,7 +43,7 @@ def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
         fails = proposal.choice["rows"] == 15
         status, ratio = ("crash", inf) if fails else ("ok", ratio)
         found.append(
-            Trial(
+            SearchTrial(
                 proposal.rule,
                 proposal.choice,
                 proposal.origin,
@@ -58,10 +58,10 @@ def measured(search: TaskSearch, proposals: Sequence[Proposal]) -> list[Trial]:
 
 
 def simulate(
-    search: TaskSearch, trials: int, others: Sequence[Group] = (), batch: int = 8
+    search: TaskSearch, trials: int, others: Sequence[ExampleGroup] = (), batch: int = 8
 ) -> list[float]:
     """Run a search with the given trials; return the best noise-free speed after each."""
-    ranker = Ranker(Settings(trees=25, seed=search.seed))
+    ranker = Ranker(ModelSettings(trees=25, seed=search.seed))
     while len(search.trials) < trials:
         if search.strategy is Strategy.MODEL:
             ranker.learn([*others, *search.groups()], search.key, len(search.trials))

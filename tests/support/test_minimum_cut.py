@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from running.examples import examples
-from tcopt.support.arithmetic.minimum_cut import Network
+from tcopt.support.arithmetic.minimum_cut import FlowNetwork
 
 NODES = 5
 
@@ -20,7 +20,7 @@ NODES = 5
 )
 def test_no_cut_is_cheaper(edges) -> None:
     """Node 0 is the source, 1 the sink; ties go to the smallest set on the sink's side."""
-    network = Network()
+    network = FlowNetwork()
     names = [network.source, network.sink, *(network.node(n) for n in range(2, NODES))]
     for start, end, capacity in edges:
         network.connect(names[start], names[end], capacity)

@@ -14,7 +14,7 @@ from tcopt.support.pipelines.running import new_context
 from tcopt.support.pipelines.text import parse_specs
 from tcopt.support.syntax.parsing import LocatedParser
 from tcopt.tools.passes.dense_resources import resolve_resources
-from tcopt.tools.passes.driver import PrintOptions, Source, print_module
+from tcopt.tools.passes.driver import InputText, PrintOptions, print_module
 
 RESOURCE = """builtin.module {
   %%c = arith.constant dense_resource<w0> : tensor<%s>
@@ -45,7 +45,7 @@ def test_resources_become_literals():
 @pytest.mark.parametrize("op", ["arith.constant", "graph.constant"])
 def test_resources_are_printed_as_such(op: str, generic: bool):
     text = RESOURCE.replace("arith.constant", op) % "2x2xf32"
-    source = Source("t.mlir", text.encode(), "mlir")
+    source = InputText("t.mlir", text.encode(), "mlir")
     options = PrintOptions(generic)
     printed = print_module(source.parse(new_context(), options.resources), options)
     assert printed.count("dense_resource<w0>") == 1

@@ -6,7 +6,7 @@ import pytest
 
 from tcopt.backends.llvm.machine import host
 from tcopt.dialects.target import CpuTargetAttr
-from tcopt.dialects.target.convolution_costs import Layer
+from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.exact_tiles import WORTH, estimates
 from tcopt.targets.cpu import MACHINES
 
@@ -41,7 +41,7 @@ def chosen(cpu: str, channels: int, size: int) -> int:
     convolution."""
     costs = CpuTargetAttr.of(MACHINES[cpu]).convolution_costs
     assert costs is not None
-    layer = Layer(1, size, size, channels, channels, RESIDENT)
+    layer = ConvLayer(1, size, size, channels, channels, RESIDENT)
     direct, times = estimates(layer, costs, [2, 4])
     best = min(times, key=times.__getitem__)
     return best if times[best] <= WORTH * direct else 0

@@ -13,7 +13,7 @@ from tcopt.definitions import own_dialects
 from tcopt.support.errors import TcoptError
 from tcopt.support.ir.verify import verify
 from tcopt.support.pipelines.running import new_context
-from tcopt.tools.passes.driver import PrintOptions, Source, print_module
+from tcopt.tools.passes.driver import InputText, PrintOptions, print_module
 
 _PACKAGE = "tcopt.dialects"
 
@@ -62,7 +62,7 @@ def _part_with(name: str, module: ModuleOp) -> ModuleOp:
 
 def parse(text: str) -> ModuleOp:
     """Return the module of a text."""
-    return Source("text.mlir", text.encode(), "mlir").parse(new_context())
+    return InputText("text.mlir", text.encode(), "mlir").parse(new_context())
 
 
 def sample(name: str) -> tuple[ModuleOp, Operation]:

@@ -15,7 +15,7 @@ from machines.plugin_files import CUBE, GATE, PASS, RULE, SCALED, X, folder, mod
 from tcopt.compiler import kernel_builder
 from tcopt.compiler.kernel import Kernel
 from tcopt.compiler.program_cache import wait_for_writers
-from tcopt.compiler.units import Unit, compile_unit
+from tcopt.compiler.units import CompileUnit, compile_unit
 from tcopt.compiler.workers import Workers, compile_in
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.registries.plugin_sources import file_source
@@ -113,9 +113,9 @@ def test_what_changes_after_loading_ends_the_cache() -> None:
 
 def test_workers_have_the_same_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     path = plugin(SCALED.format(number=1.0))
-    taken: list[tuple[Unit, Sequence[Phase]]] = []
+    taken: list[tuple[CompileUnit, Sequence[Phase]]] = []
 
-    def take(unit: Unit, phases: Sequence[Phase]) -> Kernel:
+    def take(unit: CompileUnit, phases: Sequence[Phase]) -> Kernel:
         taken.append((unit, phases))
         return compile_unit(unit, phases)
 

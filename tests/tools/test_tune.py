@@ -27,7 +27,7 @@ from tcopt.tuner.measure.measurer import Progress
 from tcopt.tuner.measure.outcomes import CRASH, INVALID, OK, Outcome
 from tcopt.tuner.measure.workload import Code
 from tcopt.tuner.records.store import Store, StoreError
-from tcopt.tuner.session import State
+from tcopt.tuner.session import SessionState
 from tcopt.tuner.tasks import tasks_of
 from tcopt.tuner.whole_models import keeping
 from tcopt.tuner.whole_models.acceptance import Verdict
@@ -187,7 +187,7 @@ def test_an_interrupt_while_choices_about_the_graph_are_tried_ends_the_search(
     def interrupt(*_: object) -> Verdict:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(keeping.Keeper, "judge_operators", interrupt)
+    monkeypatch.setattr(keeping.VariantKeeper, "judge_operators", interrupt)
     measurer = ScheduleMeasurer()
     given = {"seconds": 600, "db": db, "threads": 1, "measurer": measurer, "graph": 0.2}
     found = tcopt.tune(model, TARGET, **given)
@@ -245,9 +245,9 @@ def test_a_callback_sees_each_round_and_may_end_it(
     model: Path, db: str, faster: list[float]
 ) -> None:
     faster[:] = [1.0, 1.0]
-    states: list[State] = []
+    states: list[SessionState] = []
 
-    def callback(state: State) -> bool:
+    def callback(state: SessionState) -> bool:
         states.append(state)
         return len(states) == 2
 

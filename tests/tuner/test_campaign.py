@@ -16,7 +16,7 @@ from tcopt.tuner.measure.outcomes import (
     WRONG,
     Outcome,
 )
-from tcopt.tuner.measure.runner import Limits
+from tcopt.tuner.measure.runner import RunLimits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.records.store import Store
 from tcopt.tuner.records.trials import Setting, trial_of
@@ -24,7 +24,7 @@ from tcopt.tuner.records.trials import Setting, trial_of
 SETTINGS = MeasureSettings(
     threads=1,
     memory=1 << 30,
-    limits=Limits(least=0.5),
+    limits=RunLimits(least=0.5),
     turns=TurnSettings(fewest=3, most=3, noise=9.0),
 )
 BATCHES = (

@@ -19,7 +19,7 @@ from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.launched_memory import LaunchedMemory
 from tcopt.tuner.measure.measurer import LocalMeasurer, MeasureSettings
 from tcopt.tuner.measure.outcomes import OK
-from tcopt.tuner.measure.runner import Limits
+from tcopt.tuner.measure.runner import RunLimits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.tasks import tasks_of
@@ -80,7 +80,7 @@ def test_a_device_may_compile_when_it_launches(tmp_path: Path, monkeypatch: pyte
     model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21]>
         f (float[37, 45] x, float[45, 53] w) => (float[37, 53] y) { y = MatMul (x, w) }""")
     (task,) = tasks_of(model, CompileOptions(target="opencl:pocl"))
-    limits = Limits(least=0.02, factor=10.0)
+    limits = RunLimits(least=0.02, factor=10.0)
     settings = MeasureSettings(limits=limits, turns=TurnSettings(fewest=2, most=2, noise=1e9))
     rule = "gpu-register-tile"
     wanted = [

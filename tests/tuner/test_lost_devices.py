@@ -13,7 +13,7 @@ from tcopt.support.processes.child_process import ChildError
 from tcopt.tuner.arguments import INPUT, OUTPUT, Argument
 from tcopt.tuner.measure import runner as runner_module
 from tcopt.tuner.measure.outcomes import CRASH, OK, CandidateFailed
-from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.runner import RunLimits, Runner
 from tcopt.tuner.measure.turns import Turns, TurnSettings
 from tcopt.tuner.measure.values import SETS, make_values
 from tcopt.tuner.measure.workload import Code, Workload
@@ -59,7 +59,7 @@ FAULTY = PTX.replace("[%rd4]", "[%rd4+1048576]")
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
     monkeypatch.setattr(runner_module, "_CHILD", "machines.cuda_runner")
-    found = Runner("cuda", 1, Limits(least=60.0))
+    found = Runner("cuda", 1, RunLimits(least=60.0))
     found.use(WORKLOAD)
     yield found
     found.stop()

@@ -16,13 +16,13 @@ from tcopt.tuner.measure.outcomes import (
     CandidateFailed,
     Outcome,
 )
-from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.runner import RunLimits, Runner
 from tcopt.tuner.measure.turns import TurnSettings, interval
 
 SETTINGS = MeasureSettings(
     threads=2,
     memory=1 << 30,
-    limits=Limits(least=0.5),
+    limits=RunLimits(least=0.5),
     turns=TurnSettings(fewest=3, most=4, noise=5.0),
 )
 FAULTS = {
@@ -75,7 +75,7 @@ def test_equal_code_is_not_run_again():
 
 @pytest.fixture
 def runner():
-    runner = Runner("cpu", 2, Limits(least=0.5), 1 << 30)
+    runner = Runner("cpu", 2, RunLimits(least=0.5), 1 << 30)
     runner.use(WORKLOAD)
     yield runner
     runner.stop()
@@ -113,7 +113,7 @@ def test_code_that_is_faster_than_the_machine_is_wrong():
     from tcopt.tuner.measure.turns import Turns
 
     workload = replace(WORKLOAD, least_ns=1e9)
-    runner = Runner("cpu", 1, Limits())
+    runner = Runner("cpu", 1, RunLimits())
     runner.use(workload)
     try:
         found = Turns(runner, workload, {0: planted("good")}, 0).run()

@@ -9,17 +9,24 @@ import pytest
 
 from tcopt.support.errors import InputError
 from tcopt.tuner.features import NAMES
-from tcopt.tuner.model import MOST_OF_GROUP, Group, Ranker, Settings, import_lightgbm, label
+from tcopt.tuner.model import (
+    MOST_OF_GROUP,
+    ExampleGroup,
+    ModelSettings,
+    Ranker,
+    import_lightgbm,
+    label,
+)
 
 pytest.importorskip("lightgbm", reason="the model is LightGBM's")
 
 
-def _group(count: int, seed: int, workload: str = "own", sign: float = 1.0) -> Group:
+def _group(count: int, seed: int, workload: str = "own", sign: float = 1.0) -> ExampleGroup:
     """Speeds that depend on two of the columns."""
     rng = np.random.default_rng(seed)
     features = rng.random((count, len(NAMES)), np.float32) * 8
     speeds = np.exp(sign * (0.1 * features[:, 3] - 0.2 * features[:, 7])).astype(np.float64)
-    return Group(workload, "here", features, speeds)
+    return ExampleGroup(workload, "here", features, speeds)
 
 
 def test_labels_are_quantiles_and_failures_are_last() -> None:
@@ -32,7 +39,7 @@ def test_labels_are_quantiles_and_failures_are_last() -> None:
 
 
 def test_a_model_orders_what_it_has_not_seen() -> None:
-    ranker = Ranker(Settings(trees=50))
+    ranker = Ranker(ModelSettings(trees=50))
     ranker.learn([_group(400, 1)], "own")
     unseen = _group(200, 2)
     scores = ranker.predict(unseen.features)
@@ -46,7 +53,7 @@ def test_equal_seeds_give_equal_models() -> None:
     features = _group(100, 5).features
     scores = []
     for _ in range(2):
-        ranker = Ranker(Settings(trees=20, seed=7))
+        ranker = Ranker(ModelSettings(trees=20, seed=7))
         ranker.learn([_group(300, 1)], "own")
         scores.append(ranker.predict(features))
     assert np.array_equal(*scores)
@@ -59,7 +66,7 @@ def test_too_little_teaches_nothing() -> None:
     ranker.learn([_group(7, 1)], "own")
     assert not ranker.is_ready and ranker.importance() == {}
     failed = _group(40, 1)
-    ranker.learn([Group("own", "here", failed.features, np.zeros(40))], "own")
+    ranker.learn([ExampleGroup("own", "here", failed.features, np.zeros(40))], "own")
     assert not ranker.is_ready
     with pytest.raises(ValueError, match="not been trained"):
         ranker.predict(failed.features)
@@ -71,7 +78,7 @@ def test_what_others_teach_fades() -> None:
     unseen = _group(300, 3)
 
     def agreement(trials: int) -> float:
-        ranker = Ranker(Settings(trees=50))
+        ranker = Ranker(ModelSettings(trees=50))
         ranker.learn([others, own], "own", trials)
         return float(np.corrcoef(ranker.predict(unseen.features), unseen.speeds)[0, 1])
 
@@ -80,7 +87,7 @@ def test_what_others_teach_fades() -> None:
 
 
 def test_large_groups_are_parted() -> None:
-    ranker = Ranker(Settings(trees=2))
+    ranker = Ranker(ModelSettings(trees=2))
     ranker.learn([_group(5 * MOST_OF_GROUP, 1)], "own")
     assert ranker.is_ready
     assert ranker.examples <= 2 * MOST_OF_GROUP
@@ -88,7 +95,7 @@ def test_large_groups_are_parted() -> None:
 
 def test_features_need_their_speeds() -> None:
     with pytest.raises(ValueError, match="2 speeds"):
-        Group("own", "here", np.zeros((3, len(NAMES)), np.float32), np.ones(2))
+        ExampleGroup("own", "here", np.zeros((3, len(NAMES)), np.float32), np.ones(2))
 
 
 def test_a_missing_library_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

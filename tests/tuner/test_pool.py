@@ -23,7 +23,7 @@ from tcopt.support.files.private_files import private_path
 from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import MeasureSettings
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, RUN_TIMEOUT, WRONG
-from tcopt.tuner.measure.runner import Limits
+from tcopt.tuner.measure.runner import RunLimits
 from tcopt.tuner.measure.turns import TurnSettings
 from tcopt.tuner.pool.measurer import PoolMeasurer
 from tcopt.tuner.pool.security import KEY_NAME, Certificates, check_address
@@ -34,7 +34,7 @@ from tcopt.tuner.records.trials import Setting, trial_of
 TWO, ONE = "cpu:two", "cpu:one"
 SETTINGS = MeasureSettings(
     threads=1,
-    limits=Limits(least=0.6),
+    limits=RunLimits(least=0.6),
     turns=TurnSettings(fewest=2, most=3, noise=9.0),
 )
 

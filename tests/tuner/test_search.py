@@ -21,7 +21,7 @@ from tcopt.tuner.search.enumeration import Enumeration
 from tcopt.tuner.search.evolution import evolve
 from tcopt.tuner.search.moves import best_of, cross, draw_valid, is_valid, mutate
 from tcopt.tuner.search.proposer import Arm, Proposer
-from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
+from tcopt.tuner.task_search import SearchTrial, Strategy, TaskSearch
 
 
 class RareSpace(ProductSpace):
@@ -145,7 +145,9 @@ def test_what_has_one_choice_is_measured_once_and_counts_as_no_trial() -> None:
         search = TaskSearch("task", arms, Progress(1.0, 0), strategy)
         found = search.propose(4)
         assert [p.rule for p in found].count("only") == 1 and len(found) == 5
-        search.add([Trial(p.rule, p.choice, p.origin, "ok", 0.5, high=1.0) for p in found], 1.0)
+        search.add(
+            [SearchTrial(p.rule, p.choice, p.origin, "ok", 0.5, high=1.0) for p in found], 1.0
+        )
         assert search.progress.trials == 4 and len(search.trials) == 5
         assert "only" not in {p.rule for p in search.propose(4)}
         assert search.progress.best == 0.5

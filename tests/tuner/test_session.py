@@ -14,15 +14,15 @@ from tcopt.tuner.candidates import Candidate
 from tcopt.tuner.measure.measurer import Progress as Told
 from tcopt.tuner.measure.outcomes import CRASH, LOST, OK, Outcome
 from tcopt.tuner.measure.workload import Code
-from tcopt.tuner.model import Settings
+from tcopt.tuner.model import ModelSettings
 from tcopt.tuner.scheduler import Progress
 from tcopt.tuner.search.proposer import Arm
-from tcopt.tuner.session import Session, SessionSettings, State
-from tcopt.tuner.task_search import Strategy, TaskSearch, Trial
+from tcopt.tuner.session import Session, SessionSettings, SessionState
+from tcopt.tuner.task_search import SearchTrial, Strategy, TaskSearch
 from tcopt.tuner.tasks import Task
 
 SIZES = (197, 768, 768), (128, 768, 3072), (49, 512, 256)
-QUICK = SessionSettings(model=Settings(trees=30))
+QUICK = SessionSettings(model=ModelSettings(trees=30))
 
 
 def _task(name: str, ns: float) -> Task:
@@ -81,9 +81,9 @@ class Kept:
     """A record store in memory."""
 
     def __init__(self) -> None:
-        self.trials: list[tuple[str, Trial]] = []
+        self.trials: list[tuple[str, SearchTrial]] = []
 
-    def keep(self, task: Task, trial: Trial, outcome: Outcome) -> None:
+    def keep(self, task: Task, trial: SearchTrial, outcome: Outcome) -> None:
         self.trials.append((task.key, trial))
 
 
@@ -105,14 +105,14 @@ def _session(
     return session, measurer, kept
 
 
-Ended = tuple[Session, FormulaMeasurer, Kept, list[State]]
+Ended = tuple[Session, FormulaMeasurer, Kept, list[SessionState]]
 
 
 @pytest.fixture(scope="module")
 def ended() -> Ended:
     """A session that has used its time, and its states."""
     session, measurer, kept = _session()
-    states: list[State] = []
+    states: list[SessionState] = []
     session.run(400, callback=states.append)
     return session, measurer, kept, states
 
@@ -221,5 +221,5 @@ def test_where_nothing_is_faster_the_default_stays() -> None:
 
 def test_a_task_with_one_time_alone_is_not_faster() -> None:
     """A candidate that was timed only once counts as no faster than the default."""
-    trial = Trial("cpu-matmul", {}, "model", OK, ratio=0.5)
+    trial = SearchTrial("cpu-matmul", {}, "model", OK, ratio=0.5)
     assert trial.part == 1.0 and not trial.is_sure

@@ -22,7 +22,7 @@ from tcopt.runtime.signature import flatten
 from tcopt.support.data.differences import Accuracy, compare
 from tcopt.support.errors import InputError
 from tcopt.support.processes.turns import BURST_S, speed, take_turns
-from tcopt.tools.benchmarking.sides import Side, load_peer
+from tcopt.tools.benchmarking.sides import BenchSide, load_peer
 
 Array = NDArray[Any]
 
@@ -31,7 +31,7 @@ OURS = "tcopt"
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """Parameters of a benchmark.
 
     Attributes:
@@ -57,7 +57,7 @@ class Settings:
 
 def measure(
     model: str | bytes,
-    settings: Settings,
+    settings: BenchSettings,
     given: Mapping[str, Array] | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[dict[str, Any], Model, dict[str, Array]]:
@@ -111,12 +111,12 @@ def _runs(
     compiled: Model,
     feeds: Mapping[str, Array],
     threads: int,
-    settings: Settings,
+    settings: BenchSettings,
     report: dict[str, Any],
 ) -> dict[str, Any]:
     """Measure the times with one number of threads."""
     compiled.threads = threads
-    sides = [Side(OURS, lambda: compiled.run(feeds), 0.0)]
+    sides = [BenchSide(OURS, lambda: compiled.run(feeds), 0.0)]
     failed: dict[str, str] = {}
     for name in settings.peers:
         try:
@@ -138,7 +138,7 @@ def _runs(
     return result | ({"failed": failed} if failed else {})
 
 
-def accuracy(sides: Sequence[Side], rtol: float) -> list[Accuracy]:
+def accuracy(sides: Sequence[BenchSide], rtol: float) -> list[Accuracy]:
     """Compare the first side's results with the second's; empty without a second."""
     if len(sides) < 2:
         return []

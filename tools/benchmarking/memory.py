@@ -80,10 +80,10 @@ def _answer(facts: Facts, parts: list[memoryview]) -> Facts:
 
 def _compile(source: str, target: str, options: dict[str, Any], output: str) -> None:
     import tcopt
-    from tcopt.frontends.onnx.model.limits import Limits
+    from tcopt.frontends.onnx.model.limits import ModelLimits
 
     if "limits" in options:
-        options["limits"] = Limits(**options["limits"])
+        options["limits"] = ModelLimits(**options["limits"])
     tcopt.compile(source, target, **options).save(output)
 
 

@@ -17,7 +17,7 @@ _MEMORY_BOUND = 4
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BenchOutcome:
     """The times of one model with one number of threads.
 
     Attributes:
@@ -72,20 +72,20 @@ class Outcome:
         return self.bytes / self.ours_ms / 1e6
 
 
-def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[Outcome]:
+def outcomes(report: Mapping[str, Any], *, least: bool = False) -> list[BenchOutcome]:
     """Return an outcome for each number of threads in a report of `measure`.
 
     Args:
         least: use minimum times instead of medians, for busy machines.
     """
-    found: list[Outcome] = []
+    found: list[BenchOutcome] = []
     for run in report["runs"]:
         times = dict(run["least_ms" if least else "median_ms"])
         ours_ms = times.pop(OURS)
         speed = {n: ms / ours_ms for n, ms in times.items()} if least else run["speed"]
         errors = [output["relative"] for output in run["accuracy"]]
         found.append(
-            Outcome(
+            BenchOutcome(
                 run["threads"],
                 ours_ms,
                 times,
@@ -122,7 +122,9 @@ def comparison_table(
     return render(table)
 
 
-def _row(name: str, report: Mapping[str, Any], outcome: Outcome, peers: Sequence[str]) -> list[str]:
+def _row(
+    name: str, report: Mapping[str, Any], outcome: BenchOutcome, peers: Sequence[str]
+) -> list[str]:
     times = [_number(outcome.peers_ms.get(peer), ".3f") for peer in peers]
     limit = "bandwidth" if outcome.is_memory_bound else "peak"
     return [

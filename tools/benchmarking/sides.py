@@ -1,7 +1,7 @@
 """Runtimes to measure: loaded models of this compiler or of a peer.
 
 A peer is a function in `_PEERS` by its name, which loads an ONNX model for a number of threads and
-returns a `Side`. Peers that are not installed are skipped.
+returns a `BenchSide`. Peers that are not installed are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Feeds = Mapping[str, Array]
 
 
 @dataclass
-class Side:
+class BenchSide:
     """A model loaded into a runtime.
 
     Attributes:
@@ -160,7 +160,9 @@ def check_peers(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int, **options: Any) -> Side:
+def load_peer(
+    name: str, model: str | bytes, feeds: Feeds, threads: int, **options: Any
+) -> BenchSide:
     """Load a model into a peer.
 
     Args:
@@ -176,4 +178,4 @@ def load_peer(name: str, model: str | bytes, feeds: Feeds, threads: int, **optio
         # Each runtime raises its own errors, including plain RuntimeError.
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise InputError(f"{name} cannot load the model: {first}") from error
-    return Side(name, run, time.perf_counter() - start)
+    return BenchSide(name, run, time.perf_counter() - start)

@@ -57,7 +57,7 @@ LARGE_NOTE = ", on inputs of large magnitude"
 
 
 @dataclass
-class Chain:
+class LevelChain:
     """One set of inputs, with the runs of the module on it.
 
     Attributes:
@@ -90,7 +90,7 @@ class ExecCheck(Instrument):
     allow_unchecked: bool = False
     limit: float | None = None
     only: Sequence[str] = ()
-    _chains: list[Chain] = field(default_factory=list["Chain"])
+    _chains: list[LevelChain] = field(default_factory=list["LevelChain"])
     _skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     _mark: int | None = None
     _moves_values: bool = False
@@ -102,7 +102,7 @@ class ExecCheck(Instrument):
         base, digests = Tolerance(self.rtol, self.atol), Digests()
         for tolerance, note in ((base, ""), (replace(base, overflows=True), LARGE_NOTE)):
             tracer = Tracer(tolerance, digests, self.limit, frozenset(self.only))
-            self._chains.append(Chain(tracer, note))
+            self._chains.append(LevelChain(tracer, note))
         given = read_arrays(self.inputs)
         entries = _entries(module)
         if "main" not in entries and any(name in entries for name in self.only):
@@ -165,7 +165,7 @@ class ExecCheck(Instrument):
         _say(f"{name}: same values, {count} compared ({time.perf_counter() - started:.2f} s)")
 
     def _run(
-        self, chain: Chain, module_pass: ModulePass, module: ModuleOp, code: PreparedCode
+        self, chain: LevelChain, module_pass: ModulePass, module: ModuleOp, code: PreparedCode
     ) -> Run:
         """Run the module on one set of inputs and compare.
 
@@ -227,7 +227,7 @@ class ExecCheck(Instrument):
         other._chains = [replace(each, tracer=each.tracer.fork()) for each in self._chains]
         return other
 
-    def _step(self, chain: Chain, module_pass: ModulePass) -> str:
+    def _step(self, chain: LevelChain, module_pass: ModulePass) -> str:
         """The step of a schedule that is at fault, as the end of a message."""
         failed = chain.tracer.failed
         if self._state is None or failed is None:
@@ -239,7 +239,7 @@ class ExecCheck(Instrument):
         """The passes since the last run, any of which may be the culprit."""
         return "' or '".join([*(name for name, _ in self._skipped), last])
 
-    def _check(self, chain: Chain, pass_name: str, module: ModuleOp, run: Run) -> None:
+    def _check(self, chain: LevelChain, pass_name: str, module: ModuleOp, run: Run) -> None:
         """Compare the values of a graph, and the results."""
         last = chain.tracer.last
         entries = functions(module)
@@ -281,7 +281,7 @@ class ExecCheck(Instrument):
         )
 
 
-def _emitter_fault(when: str, error: EmitterFault, chain: Chain) -> MismatchError:
+def _emitter_fault(when: str, error: EmitterFault, chain: LevelChain) -> MismatchError:
     return MismatchError(
         f"the {error.emitter} emitter makes wrong code {when}, although the kernel's text computes "
         f"the expected values: {error.message}{chain.note}",
@@ -294,7 +294,7 @@ def enlarged(value: Array) -> Array:
     return value * value.dtype.type(LARGE) if value.dtype.kind == "f" else value
 
 
-def _may_be_large(module: ModuleOp, chains: Sequence[Chain]) -> bool:
+def _may_be_large(module: ModuleOp, chains: Sequence[LevelChain]) -> bool:
     """Whether inputs of large magnitude are another set, and stay in the range of all floats."""
     normal, large = (chain.feeds for chain in chains)
     changes = any(

@@ -33,7 +33,7 @@ WEIGHTS = "tcopt.weights"
 
 
 @dataclass(frozen=True)
-class Signature:
+class FunctionSignature:
     """A function's arguments by name, and whether results are written to buffer arguments."""
 
     name: str
@@ -62,7 +62,7 @@ def functions(module: ModuleOp) -> dict[str, Operation]:
     return found
 
 
-def signature(func: Operation) -> Signature:
+def signature(func: Operation) -> FunctionSignature:
     """Return the arguments of a function.
 
     Raises:
@@ -76,7 +76,7 @@ def signature(func: Operation) -> Signature:
         shape, dtype = _array_type(argument.type)
         specs.append(TensorSpec(argument.name_hint or str(index), shape, dtype))
     has_buffers = any(isinstance(argument, MemRefType) for argument in type_.inputs.data)
-    return Signature(symbol.data, tuple(specs), has_buffers and not type_.outputs.data)
+    return FunctionSignature(symbol.data, tuple(specs), has_buffers and not type_.outputs.data)
 
 
 def inputs_of(module: ModuleOp, func: Operation) -> tuple[TensorSpec, ...]:

@@ -27,7 +27,7 @@ from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.interpreters.ptx.faults import PtxFaultError
 from tcopt.interpreters.ptx.launch import PtxProgram
 from tcopt.support.errors import BackendError
-from tcopt.support.processes.guarded_memory import Region, map_region, on_fault
+from tcopt.support.processes.guarded_memory import GuardedRegion, map_region, on_fault
 from tcopt.support.processes.serving import Answer, Facts, Server
 from tcopt.tools.execution.plain_objects import plain_object
 
@@ -84,7 +84,7 @@ class _Child:
         self.count = 0
         self.source: tuple[str, int | None] | None = None
         self.code = b""
-        self.regions: list[Region] = []
+        self.regions: list[GuardedRegion] = []
         self.handler = on_fault(self.fault)
 
     def answer(self, request: Facts, parts: list[memoryview]) -> Facts:

@@ -41,7 +41,7 @@ class NativeFault(TcoptError):
 
 
 @dataclass(frozen=True)
-class Buffer:
+class ProcessBuffer:
     """An array argument; `name` is for messages."""
 
     array: Array
@@ -57,14 +57,14 @@ class Scratch:
 
 
 @dataclass(frozen=True)
-class Scalar:
+class ProcessScalar:
     """A scalar argument of an LLVM type."""
 
     type_: str
     value: int | float
 
 
-Argument = Buffer | Scratch | Scalar
+Argument = ProcessBuffer | Scratch | ProcessScalar
 Sizes = tuple[int, int, int]
 Handle = tuple[int, int]
 """Loaded code: the number of the process, and the number of the code in it."""
@@ -201,7 +201,7 @@ class NativeProcess:
         handle: Handle,
         kernel: str,
         sizes: tuple[Sizes, Sizes],
-        buffers: Sequence[Buffer],
+        buffers: Sequence[ProcessBuffer],
         *,
         limit: float = 60.0,
     ) -> None:
@@ -354,7 +354,7 @@ def _places(arguments: Sequence[Argument]) -> list[_SharedRange]:
     spans = [
         (each.array.ctypes.data, each.array.ctypes.data + each.array.nbytes, each)
         for each in arguments
-        if isinstance(each, Buffer)
+        if isinstance(each, ProcessBuffer)
     ]
     places: list[_SharedRange] = []
     for low, high, each in sorted(spans, key=lambda span: span[:2]):
@@ -372,7 +372,7 @@ def _argument(
     argument: Argument, places: Sequence[_SharedRange], regions: list[dict[str, Any]]
 ) -> tuple[str, int | float, int]:
     match argument:
-        case Scalar():
+        case ProcessScalar():
             return argument.type_, argument.value, 0
         case Scratch():
             pages = -(-argument.size // PAGE) * PAGE
@@ -380,7 +380,7 @@ def _argument(
                 {"offset": -1, "pages": pages, "start": 0, "size": pages, "writable": True}
             )
             return "ptr", len(regions) - 1, 0
-        case Buffer():
+        case ProcessBuffer():
             low = argument.array.ctypes.data
             for number, place in enumerate(places):
                 if place.low <= low <= place.high and low + argument.array.nbytes <= place.high:

@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from tcopt.backends.ptx.names import entry_name
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, sizes_of
 from tcopt.dialects.target import gpu_target_of
-from tcopt.tools.execution.native_process import Buffer, native_process
+from tcopt.tools.execution.native_process import ProcessBuffer, native_process
 from tcopt.tools.execution.prepared_code import PreparedCode
 
 
@@ -31,7 +31,7 @@ def launch_ptx(
     module: ModuleOp,
     function: func.FuncOp,
     code: PreparedCode,
-    buffers: Sequence[Buffer],
+    buffers: Sequence[ProcessBuffer],
     limit: float,
 ) -> None:
     """Launch a kernel on its grid; writable buffers are updated in place.

@@ -66,7 +66,7 @@ class Interface:
 
 
 @dataclass(frozen=True)
-class Task:
+class BufferCall:
     """One call of a function on buffers.
 
     Attributes:

@@ -27,10 +27,10 @@ from tcopt.tools.execution.loop_executor import PlainCode, fault_of, stage_array
 from tcopt.tools.execution.native_process import (
     CANARY,
     Argument,
-    Buffer,
     Handle,
     NativeFault,
-    Scalar,
+    ProcessBuffer,
+    ProcessScalar,
     Scratch,
     native_process,
 )
@@ -128,7 +128,7 @@ def run_plain(
             stages = PlainCode(plain)(buffers)
         else:
             named = [
-                Buffer(array, number in written, _name(function, number))
+                ProcessBuffer(array, number in written, _name(function, number))
                 for number, array in enumerate(buffers)
             ]
             stages = _in_child(function, plain, named, code, before, limit)
@@ -145,7 +145,7 @@ def run_plain(
 def _in_child(
     function: loop.FuncOp,
     plain: PlainFunction,
-    buffers: Sequence[Buffer],
+    buffers: Sequence[ProcessBuffer],
     code: PreparedCode,
     before: float | None,
     limit: float | None,
@@ -157,11 +157,11 @@ def _in_child(
     arguments: list[Argument] = [
         *buffers,
         *(
-            Buffer(array, True, f'the values of "{stage.name}"')
+            ProcessBuffer(array, True, f'the values of "{stage.name}"')
             for array, stage in zip(stages, plain.stages, strict=True)
         ),
         Scratch(plain.scratch_bytes),
-        Buffer(detail, True, "the detail"),
+        ProcessBuffer(detail, True, "the detail"),
     ]
     handle, limit = code.plain_code(plain, effort), time_limit(work, PLAIN, before, limit)
     status = native_process().call(handle, "plain", arguments, result="i64", limit=limit)
@@ -208,7 +208,7 @@ def run_kernel(
         try:
             if is_ptx:
                 named = [
-                    Buffer(array, number in written, _name(function, number))
+                    ProcessBuffer(array, number in written, _name(function, number))
                     for number, array in enumerate(buffers)
                 ]
                 result = launch_ptx(module, function, code, named, limit)
@@ -251,9 +251,9 @@ def call_kernel(
         zip(buffers, function.function_type.inputs, strict=True)
     ):
         if isa(type_, MemRefType):
-            arguments.append(Buffer(array, number in written, _name(function, number)))
+            arguments.append(ProcessBuffer(array, number in written, _name(function, number)))
         else:
-            arguments.append(Scalar(llvm_type(type_), array.item()))
+            arguments.append(ProcessScalar(llvm_type(type_), array.item()))
     outputs = function.function_type.outputs.data
     result = llvm_type(outputs[0]) if outputs else ""
     symbol, process = kernel_symbol(function), native_process()

@@ -51,10 +51,10 @@ from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.prepared_code import PreparedCode
 from tcopt.tools.execution.ptx_runs import emitter_of
 from tcopt.tools.execution.run_values import (
+    BufferCall,
     Interface,
     Key,
     Run,
-    Task,
     Value,
     ValueChanged,
     as_shape,
@@ -264,7 +264,7 @@ class _Current:
         results = [key for key in keys if key.part.startswith("result")]
         return [(self.tracer._first[key], last[key].mask) for key in results]
 
-    def is_repeated(self, task: Task) -> bool:
+    def is_repeated(self, task: BufferCall) -> bool:
         """Whether the work of earlier calls of a function in this run exceeds the limit for a new
         one.
         """
@@ -297,7 +297,7 @@ class _Current:
         digests = self.tracer.digests
         turn = self.turns.of(name, digests.of([arrays[position] for position in sorted(read)]))
         key = (self.facts(function, name)[0], digests.of(arrays))
-        task = Task(function, name, turn, arrays, written, interface, key)
+        task = BufferCall(function, name, turn, arrays, written, interface, key)
         known = self.known_results(name, turn)
         if known is None and self.is_repeated(task):
             known = self.last_results(name, turn)
@@ -327,7 +327,7 @@ class _Current:
                 np.copyto(arrays[position], result, where=output.mask)
         return results[len(call.positions) :]
 
-    def judged(self, task: Task) -> tuple[Call, list[Array]]:
+    def judged(self, task: BufferCall) -> tuple[Call, list[Array]]:
         """Run a function, unless its results are known, and compare them."""
         tolerance = self.facts(task.function, task.name)[1]
         work = work_of(task.function, self.functions) or 0
@@ -340,7 +340,7 @@ class _Current:
         self.tracer._used[task.key] = call
         return call, self.judge(task.function, task.name, task.turn, call, tolerance)
 
-    def execute(self, task: Task, tolerance: Tolerance) -> Call:
+    def execute(self, task: BufferCall, tolerance: Tolerance) -> Call:
         """Run a function by the executor of its level."""
         function, arrays, written = task.function, task.arrays, task.written
         before, limit = self.tracer._seconds.get(task.name), self.tracer.limit
@@ -364,7 +364,7 @@ class _Current:
             )
         return call.only(task.interface.results)
 
-    def agrees(self, task: Task) -> bool:
+    def agrees(self, task: BufferCall) -> bool:
         """Whether a function computes the results of the last run."""
         tolerance = self.facts(self.functions[task.name], task.name)[1]
         try:
@@ -374,7 +374,7 @@ class _Current:
             return False
         return True
 
-    def is_right_as_text(self, task: Task) -> bool:
+    def is_right_as_text(self, task: BufferCall) -> bool:
         """Whether a kernel whose machine code is wrong is correct when it is interpreted; False if
         that is unknown.
         """
@@ -388,7 +388,7 @@ class _Current:
             return False
         return True
 
-    def check_first(self, task: Task, call: Call) -> None:
+    def check_first(self, task: BufferCall, call: Call) -> None:
         """Compare machine code without an earlier run to the interpretation of its IR.
 
         Raises:
@@ -401,7 +401,7 @@ class _Current:
             emitter = emitter_of(self.module, task.function)
             raise EmitterFault(text, where=place_of(task.function), emitter=emitter)
 
-    def as_text(self, task: Task) -> Call | None:
+    def as_text(self, task: BufferCall) -> Call | None:
         """Interpret a call of a kernel; None if that takes too long, is unsupported, or depends on
         the order of parallel iterations.
         """
@@ -418,7 +418,7 @@ class _Current:
             return None
         return None if any(self.disagreement(task, each, first) for each in others) else first
 
-    def disagreement(self, task: Task, call: Call, expected: Call) -> str | None:
+    def disagreement(self, task: BufferCall, call: Call, expected: Call) -> str | None:
         """Describe the first result in which two calls of a function differ; None if all agree."""
         tolerance = self.facts(task.function, task.name)[1]
         for number, (one, other) in enumerate(zip(call.outputs, expected.outputs, strict=True)):

@@ -52,7 +52,7 @@ _MOST_BYTES = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Source:
+class InputText:
     """One input: its name in messages, its bytes and the frontend that reads it."""
 
     name: str
@@ -64,7 +64,7 @@ class Source:
     @classmethod
     def read(
         cls, path: str | None, frontend: str | None, given: ImportOptions = NO_OPTIONS
-    ) -> Source:
+    ) -> InputText:
         """Read a file, or standard input for None and `-`.
 
         Raises:
@@ -86,10 +86,10 @@ class Source:
         chosen = frontend or ("onnx" if file.suffix == ".onnx" else "mlir")
         return cls(path, data, chosen, file, given)
 
-    def split(self) -> tuple[Source, ...]:
+    def split(self) -> tuple[InputText, ...]:
         """Split the text at `// -----` lines; each part keeps its line numbers."""
         text = self._text()
-        parts: list[Source] = []
+        parts: list[InputText] = []
         start = 0
         for end, following in [*(m.span() for m in _SEPARATOR.finditer(text)), (len(text), 0)]:
             # Leading blank lines preserve the line numbers of the whole file.

@@ -39,7 +39,7 @@ def print_remarks() -> Generator[None]:
 
 
 @dataclass
-class Timing(Instrument):
+class PassTimer(Instrument):
     """Print a table of the time of each pass and the ops it left, to stderr."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)

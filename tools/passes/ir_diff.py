@@ -29,7 +29,7 @@ _DEFAULTS = ("fastmath = #arith.fastmath<none>",)
 
 
 @dataclass(frozen=True)
-class Entry:
+class PrintedOp:
     """An op: its location, and its text, which does not depend on value numbers."""
 
     name: str
@@ -38,7 +38,7 @@ class Entry:
     depth: int
 
 
-Snapshot = dict[str, list[Entry]]
+Snapshot = dict[str, list[PrintedOp]]
 
 
 def snapshot(module: ModuleOp) -> Snapshot:
@@ -74,7 +74,7 @@ def diff(old: Snapshot, new: Snapshot) -> str:
     return "\n".join(lines) if lines else "  no change"
 
 
-def _entries(op: Operation, depth: int) -> Iterator[Entry]:
+def _entries(op: Operation, depth: int) -> Iterator[PrintedOp]:
     attributes = sorted({**op.properties, **op.attributes}.items())
     said = [f"{key} = {_short(value)}" for key, value in attributes if key not in _UNSAID]
     attribute_text = ", ".join(text for text in said if text not in _DEFAULTS)
@@ -86,7 +86,7 @@ def _entries(op: Operation, depth: int) -> Iterator[Entry]:
     if types:
         text += f" : {types}"
     place = describe_location(op.location)
-    yield Entry(op.name, text, place, depth)
+    yield PrintedOp(op.name, text, place, depth)
     for region in op.regions:
         for block in region.blocks:
             for inner in block.ops:
@@ -107,7 +107,7 @@ def _short(attribute: Attribute) -> str:
     return text if len(text) <= 48 else text[:45] + "..."
 
 
-def _diff_function(old: Sequence[Entry], new: Sequence[Entry]) -> list[str]:
+def _diff_function(old: Sequence[PrintedOp], new: Sequence[PrintedOp]) -> list[str]:
     removed, added = _unmatched(old, new)
     lines: list[str] = []
     moved = Counter(e.text for e in removed) & Counter(e.text for e in added)
@@ -122,7 +122,9 @@ def _diff_function(old: Sequence[Entry], new: Sequence[Entry]) -> list[str]:
     return lines
 
 
-def _unmatched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+def _unmatched(
+    old: Sequence[PrintedOp], new: Sequence[PrintedOp]
+) -> tuple[list[PrintedOp], list[PrintedOp]]:
     """Return the entries of either side that have no partner in order."""
     start = 0
     while start < min(len(old), len(new)) and old[start].text == new[start].text:
@@ -137,8 +139,8 @@ def _unmatched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry],
         common = Counter(e.text for e in old) & Counter(e.text for e in new)
         return _take(old, common)[0], _take(new, common)[0]
     matcher = difflib.SequenceMatcher(None, [e.text for e in old], [e.text for e in new], False)
-    removed: list[Entry] = []
-    added: list[Entry] = []
+    removed: list[PrintedOp] = []
+    added: list[PrintedOp] = []
     for tag, i, j, k, m in matcher.get_opcodes():
         if tag != "equal":
             removed.extend(old[i:j])
@@ -146,11 +148,13 @@ def _unmatched(old: Sequence[Entry], new: Sequence[Entry]) -> tuple[list[Entry],
     return removed, added
 
 
-def _take(entries: Sequence[Entry], counts: Counter[str]) -> tuple[list[Entry], list[Entry]]:
+def _take(
+    entries: Sequence[PrintedOp], counts: Counter[str]
+) -> tuple[list[PrintedOp], list[PrintedOp]]:
     """Split entries into those beyond `counts` and those within."""
     left = Counter(counts)
-    outside: list[Entry] = []
-    inside: list[Entry] = []
+    outside: list[PrintedOp] = []
+    inside: list[PrintedOp] = []
     for entry in entries:
         if left[entry.text] > 0:
             left[entry.text] -= 1
@@ -161,14 +165,14 @@ def _take(entries: Sequence[Entry], counts: Counter[str]) -> tuple[list[Entry], 
 
 
 def _pair_changes(
-    removed: Sequence[Entry], added: Sequence[Entry]
-) -> tuple[list[tuple[Entry, Entry]], list[Entry], list[Entry]]:
+    removed: Sequence[PrintedOp], added: Sequence[PrintedOp]
+) -> tuple[list[tuple[PrintedOp, PrintedOp]], list[PrintedOp], list[PrintedOp]]:
     """Pair a removed with an added op of equal name and location as one changed op."""
-    waiting: defaultdict[tuple[str, str | None], list[Entry]] = defaultdict(list)
+    waiting: defaultdict[tuple[str, str | None], list[PrintedOp]] = defaultdict(list)
     for entry in added:
         waiting[entry.name, entry.place].append(entry)
-    pairs: list[tuple[Entry, Entry]] = []
-    rest: list[Entry] = []
+    pairs: list[tuple[PrintedOp, PrintedOp]] = []
+    rest: list[PrintedOp] = []
     for entry in removed:
         partners = waiting[entry.name, entry.place]
         if partners:
@@ -179,12 +183,12 @@ def _pair_changes(
     return pairs, rest, [e for e in added if id(e) not in paired]
 
 
-def _summary(sign: str, entries: Sequence[Entry]) -> Iterator[str]:
+def _summary(sign: str, entries: Sequence[PrintedOp]) -> Iterator[str]:
     """Yield a line per op if there are few, otherwise a line per kind of op."""
     if len(entries) <= _MAX_LINES // 2:
         yield from (f"  {sign} {'  ' * e.depth}{_fit(e.text)}{_at(e)}" for e in entries)
         return
-    groups: dict[str, list[Entry]] = {}
+    groups: dict[str, list[PrintedOp]] = {}
     for entry in entries:
         groups.setdefault(entry.name, []).append(entry)
     for name, members in groups.items():
@@ -194,7 +198,7 @@ def _summary(sign: str, entries: Sequence[Entry]) -> Iterator[str]:
         yield f"  {sign} {len(members)} x {name}{where}"
 
 
-def _census(entries: Sequence[Entry]) -> str:
+def _census(entries: Sequence[PrintedOp]) -> str:
     counts = Counter(e.name for e in entries).most_common(4)
     more = len({e.name for e in entries}) - len(counts)
     text = ", ".join(f"{count} {name}" for name, count in counts)
@@ -211,5 +215,5 @@ def _fit(text: str) -> str:
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."
 
 
-def _at(entry: Entry) -> str:
+def _at(entry: PrintedOp) -> str:
     return f"  at {entry.place}" if entry.place else ""

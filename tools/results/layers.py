@@ -30,7 +30,7 @@ _CELL_LENGTH = 60
 
 
 @dataclass(frozen=True)
-class Layer:
+class NodeResult:
     """A result of a node: `value` is its name, `inputs` are the names of the node's inputs."""
 
     node: str
@@ -48,7 +48,7 @@ class LayerAccuracy:
         unobserved: the reason why no result can be compared, such as "fused"; otherwise empty.
     """
 
-    layer: Layer
+    layer: NodeResult
     accuracy: Accuracy | None
     unobserved: str = ""
 
@@ -59,7 +59,7 @@ class LayerAccuracy:
 
 
 @dataclass(frozen=True)
-class Source:
+class LayerModel:
     """A model with the results of all its nodes as outputs, for the other runtime.
 
     Attributes:
@@ -75,7 +75,7 @@ class Source:
     users: dict[str, list[str]]
 
 
-def with_all_results(path: str) -> tuple[Source, list[Layer]]:
+def with_all_results(path: str) -> tuple[LayerModel, list[NodeResult]]:
     """Return a model with the results of all its nodes as outputs, and its layers.
 
     Raises:
@@ -91,7 +91,7 @@ def with_all_results(path: str) -> tuple[Source, list[Layer]]:
     own = [info.name for info in model.graph.output]
     produced: dict[str, list[str]] = {}
     users: dict[str, list[str]] = {name: [""] for name in own}
-    layers: list[Layer] = []
+    layers: list[NodeResult] = []
     for node in model.graph.node:
         label, inputs = node_label(node), tuple(name for name in node.input if name)
         for value in used_names(node):
@@ -101,7 +101,7 @@ def with_all_results(path: str) -> tuple[Source, list[Layer]]:
             info = known.get(value)
             if value not in own and info is not None and not info.type.HasField("tensor_type"):
                 continue
-            layers.append(Layer(label, node.op_type, value, inputs))
+            layers.append(NodeResult(label, node.op_type, value, inputs))
             if value not in own:
                 model.graph.output.append(info or ValueInfoProto(name=value))
     try:
@@ -110,11 +110,11 @@ def with_all_results(path: str) -> tuple[Source, list[Layer]]:
         raise InputError(
             f"'{Path(path).name}' and its weights are too large to compare by layers"
         ) from error
-    return Source(data, [info.name for info in model.graph.output], produced, users), layers
+    return LayerModel(data, [info.name for info in model.graph.output], produced, users), layers
 
 
 def compare_layers(
-    layers: Sequence[Layer],
+    layers: Sequence[NodeResult],
     ours: Mapping[str, Array],
     theirs: Mapping[str, Array],
     *,

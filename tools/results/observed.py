@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
-from tcopt.passes.te.lower_graph_to_te import Unit, origin_of, unit_of
+from tcopt.passes.te.lower_graph_to_te import GroupUnit, origin_of, unit_of
 from tcopt.support.data.strings import strings_in
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.ir.origins import ORIGIN, Origin
@@ -81,7 +81,7 @@ class Borders:
         return known[number] if number < len(known) else ()
 
 
-def _inside(value: SSAValue, unit: Unit) -> Part:
+def _inside(value: SSAValue, unit: GroupUnit) -> Part:
     """Return the part of a value without the border added around it."""
     pad = value.owner
     if not isinstance(pad, PadOp) or pad not in unit.body:

@@ -21,7 +21,7 @@ RUNTIMES = (ONNXRUNTIME, REFERENCE)
 
 
 @dataclass(frozen=True)
-class Timing:
+class RunTimes:
     """Milliseconds of repeated runs, without the first."""
 
     median: float
@@ -32,7 +32,7 @@ class Timing:
         return f"{self.median:.2f} ms median, {self.fastest:.2f} ms best of {self.runs}"
 
 
-def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], Timing]:
+def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], RunTimes]:
     """Run once, then `repeat` timed runs."""
     results = run()
     times: list[float] = []
@@ -40,7 +40,7 @@ def measure(run: Callable[[], list[Any]], repeat: int) -> tuple[list[Any], Timin
         started = time.perf_counter()
         results = run()
         times.append((time.perf_counter() - started) * 1e3)
-    return results, Timing(float(np.median(times)), min(times), repeat)
+    return results, RunTimes(float(np.median(times)), min(times), repeat)
 
 
 def reference_run(

@@ -15,7 +15,7 @@ from tcopt.tools.compiling import options_of
 from tcopt.tools.tuning.explain import explain_lock
 from tcopt.tools.tuning.histories import Recorded, agreement, curves, guesses, recorded
 from tcopt.tools.tuning.live import microseconds
-from tcopt.tools.tuning.plots import Layer, draw_curves, draw_guesses, draw_layers
+from tcopt.tools.tuning.plots import KernelTimes, draw_curves, draw_guesses, draw_layers
 from tcopt.tuner.past import Past
 from tcopt.tuner.pool.security import Certificates
 from tcopt.tuner.records.exchange import export_records, import_records
@@ -128,13 +128,13 @@ def plot(args: argparse.Namespace) -> int:
     return 0
 
 
-def _layers(kernels: list[Recorded]) -> list[Layer]:
-    found: list[Layer] = []
+def _layers(kernels: list[Recorded]) -> list[KernelTimes]:
+    found: list[KernelTimes] = []
     for kernel in kernels:
         best = kernel.best
         if best is not None and best.default_ns:
             before = kernel.task.calls * best.default_ns / 1e3
-            found.append(Layer(kernel.task.name[:40], before, before * min(best.ratio, 1.0)))
+            found.append(KernelTimes(kernel.task.name[:40], before, before * min(best.ratio, 1.0)))
     return sorted(found, key=lambda layer: -layer.before_us)
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 from tcopt.tools.command_line.terminal import bare
-from tcopt.tuner.session import State, TaskState
+from tcopt.tuner.session import SessionState, TaskState
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,7 +45,7 @@ class LiveTable:
         if self._live is not None:
             self._live.stop()
 
-    def __call__(self, state: State) -> None:
+    def __call__(self, state: SessionState) -> None:
         """Display the state of a session after a round."""
         if self._is_terminal:
             self._draw(state)
@@ -53,7 +53,7 @@ class LiveTable:
             self._last = state.seconds
             print(headline(state), file=self._stream, flush=True)
 
-    def _draw(self, state: State) -> None:
+    def _draw(self, state: SessionState) -> None:
         if self._live is None:
             from rich.console import Console
             from rich.live import Live
@@ -64,7 +64,7 @@ class LiveTable:
         self._live.update(table(state), refresh=True)
 
 
-def headline(state: State) -> str:
+def headline(state: SessionState) -> str:
     """Return time, trials, current speedup and forecast as a line."""
     rate = state.trials / state.seconds if state.seconds else 0.0
     parts = [
@@ -78,7 +78,7 @@ def headline(state: State) -> str:
     return "  ".join(parts)
 
 
-def table(state: State) -> RenderableType:
+def table(state: SessionState) -> RenderableType:
     """Return the headline and a table of the tasks."""
     from rich.console import Group
     from rich.table import Table

@@ -44,7 +44,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Layer:
+class KernelTimes:
     """Microseconds of a kernel per run, before and after tuning."""
 
     name: str
@@ -103,7 +103,7 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], path: Path) -> None:
     _save(pyplot, figure, path)
 
 
-def draw_layers(layers: Sequence[Layer], path: Path) -> None:
+def draw_layers(layers: Sequence[KernelTimes], path: Path) -> None:
     """Plot each kernel's time before and after as bars."""
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(

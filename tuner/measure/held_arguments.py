@@ -15,7 +15,7 @@ from tcopt.tuner.measure.workload import Workload
 Array = NDArray[Any]
 
 
-class Buffer(Protocol):
+class HeldBuffer(Protocol):
     """An argument's memory, and a host array with its contents."""
 
     @property
@@ -29,7 +29,7 @@ class Buffer(Protocol):
         ...
 
 
-_Buffer = TypeVar("_Buffer", bound=Buffer)
+_Buffer = TypeVar("_Buffer", bound=HeldBuffer)
 
 
 class HeldArguments(Generic[_Buffer]):

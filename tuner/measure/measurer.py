@@ -13,7 +13,7 @@ from tcopt.tuner.measure.builders import Builder, Built, LocalBuilders
 from tcopt.tuner.measure.least_times import amounts_of, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import CandidateFailed, Outcome
 from tcopt.tuner.measure.reference import Reference
-from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.runner import RunLimits, Runner
 from tcopt.tuner.measure.turns import Turns, TurnSettings
 from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.tasks import Task
@@ -73,7 +73,7 @@ class MeasureSettings:
     compile_factor: float = 10.0
     first_compile_s: float = 300.0
     memory: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
     turns: TurnSettings = field(default_factory=TurnSettings)
 
 

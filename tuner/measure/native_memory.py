@@ -18,7 +18,7 @@ from tcopt.backends.llvm.machine.machine import assemble_object
 from tcopt.backends.llvm.pool.text import THREADS_VARIABLE
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.support.machines.alignment import ALIGNMENT
-from tcopt.support.processes.guarded_memory import PAGE, Region, map_region
+from tcopt.support.processes.guarded_memory import PAGE, GuardedRegion, map_region
 from tcopt.tuner.arguments import INPUT, OUTPUT, WEIGHT, Argument, dtype_of
 from tcopt.tuner.measure.device_memory import CANARY, CANARY_BYTES
 from tcopt.tuner.measure.held_arguments import HeldArguments
@@ -95,7 +95,7 @@ class NativeMemory(HeldArguments[NativeBuffer]):
         return NativeBuffer(argument, self._numbers)
 
     @property
-    def regions(self) -> list[tuple[str, Region]]:
+    def regions(self) -> list[tuple[str, GuardedRegion]]:
         """Memory of all inputs, weights and outputs, with descriptions."""
         return [(describe(n, b), b.region) for n, b in enumerate(self.arguments)]
 
@@ -148,7 +148,7 @@ class NativeKernel:
         self._function = self._code[code.symbol]
 
     @property
-    def regions(self) -> list[tuple[str, Region]]:
+    def regions(self) -> list[tuple[str, GuardedRegion]]:
         """Memory of the workspace, with descriptions."""
         return [("the memory for intermediate values", b.region) for b in self._workspace]
 

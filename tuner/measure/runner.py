@@ -26,7 +26,7 @@ _OWN_LIMIT = 120.0
 
 
 @dataclass(frozen=True)
-class Limits:
+class RunLimits:
     """How long things may take, in seconds.
 
     Attributes:
@@ -63,12 +63,12 @@ class Runner:
         self,
         device: str = "cpu",
         threads: int = 1,
-        limits: Limits | None = None,
+        limits: RunLimits | None = None,
         memory: int | None = None,
     ):
         self.device = device
         self.threads = threads
-        self.limits = limits or Limits()
+        self.limits = limits or RunLimits()
         limit = memory_for_child() if memory is None else memory
         self._child = ChildProcess(
             _CHILD, device, memory=limit if device == "cpu" else 0, quiet=True

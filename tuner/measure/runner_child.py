@@ -21,7 +21,7 @@ import signal
 import time
 from typing import Any
 
-from tcopt.support.processes.guarded_memory import Region, on_fault
+from tcopt.support.processes.guarded_memory import GuardedRegion, on_fault
 from tcopt.support.processes.serving import Answer, Facts, Server
 from tcopt.tuner.measure.closeness import output_error
 from tcopt.tuner.measure.device_memory import WorkloadMemory
@@ -47,7 +47,7 @@ class RunnerChild:
         os._exit(1)
 
     def _place(self, address: int) -> str:
-        regions: list[tuple[str, Region]] = list(getattr(self._memory, "regions", ()))
+        regions: list[tuple[str, GuardedRegion]] = list(getattr(self._memory, "regions", ()))
         for kernel in self._kernels.values():
             regions += getattr(kernel, "regions", ())
         for name, region in regions:

@@ -19,7 +19,7 @@ from tcopt.support.processes.messages import pack, unpack
 from tcopt.tuner.measure.builders import LocalBuilders
 from tcopt.tuner.measure.least_times import Amounts, measured_again, on_this_machine
 from tcopt.tuner.measure.outcomes import LOST, CandidateFailed, Outcome
-from tcopt.tuner.measure.runner import Limits, Runner
+from tcopt.tuner.measure.runner import RunLimits, Runner
 from tcopt.tuner.measure.turns import Turns, TurnSettings
 from tcopt.tuner.measure.workload import Code, Workload
 from tcopt.tuner.records.machine import machine_facts
@@ -36,7 +36,7 @@ def facts() -> dict[str, Any]:
 
 
 @cache
-def _runner(kind: str, threads: int, limits: Limits, memory: int | None) -> Runner:
+def _runner(kind: str, threads: int, limits: RunLimits, memory: int | None) -> Runner:
     return Runner(kind, threads, limits, memory)
 
 
@@ -79,7 +79,7 @@ def measure(message: bytes) -> bytes:
     threads = request["threads"] or default_threads()
     amounts, kind = Amounts(**request["amounts"]), request["kind"]
     workload = on_this_machine(Workload.from_bytes(parts[0]), amounts, kind, threads)
-    runner = _runner(kind, threads, Limits(**request["limits"]), request["memory"])
+    runner = _runner(kind, threads, RunLimits(**request["limits"]), request["memory"])
     runner.use(workload)
     codes = {n: Code.from_bytes(bytes(part)) for n, part in enumerate(parts[1:])}
     turns = Turns(

@@ -43,7 +43,7 @@ class Kept:
     left_out: int
 
 
-class Keeper:
+class VariantKeeper:
     """Compare variants of a model, and write the lock file of the accepted one.
 
     Args:

@@ -19,7 +19,7 @@ from typing import ClassVar, TypeVar
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tcopt.backends.llvm.emit.linear import ZERO, Linear
+from tcopt.backends.llvm.emit.linear import ZERO, LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, literal
 from tcopt.backends.llvm.emit.registry import emit_rules
 from tcopt.backends.llvm.emit.types import I64, PTR, LlvmType, byte_size, llvm_type
@@ -31,11 +31,11 @@ _T = TypeVar("_T")
 
 
 @dataclass(slots=True)
-class Buffer:
+class EmittedBuffer:
     """A memref value: a pointer, a byte offset to the first element, and strides in elements."""
 
     root: str
-    offset: Linear
+    offset: LinearAddress
     strides: tuple[int, ...]
     element: Attribute
     alignment: int
@@ -45,7 +45,7 @@ class Buffer:
 
 
 @dataclass(slots=True)
-class Scope:
+class EmitterScope:
     """An open region: where its invariant code is emitted, and the values available in it."""
 
     entry: Lines
@@ -104,10 +104,10 @@ class FunctionEmitter:
         self.block = "entry"
         # Keyed by the identity of SSA values, because hashing them is slow; the IR stays alive.
         self.values: dict[int, str] = {}
-        self.linear: dict[int, Linear] = {}
-        self.buffers: dict[int, Buffer] = {}
+        self.linear: dict[int, LinearAddress] = {}
+        self.buffers: dict[int, EmittedBuffer] = {}
         self.depths: dict[str, int] = {}
-        self.scopes: list[Scope] = [Scope(self.lines)]
+        self.scopes: list[EmitterScope] = [EmitterScope(self.lines)]
         self.parallel_count = 0
         self.allocated: dict[int, str] = {}
         """Pointers returned by malloc and not yet freed, by the identity of memref values."""
@@ -200,7 +200,7 @@ class FunctionEmitter:
             return self.capture_value(value)
         raise UnsupportedError(f"value of type {value.type} is used before it is defined")
 
-    def index(self, value: SSAValue) -> Linear:
+    def index(self, value: SSAValue) -> LinearAddress:
         """Return the linear form of an index value."""
         known = self.linear.get(id(value))
         if known is not None:
@@ -209,7 +209,7 @@ class FunctionEmitter:
             return self.capture_index(value)
         raise UnsupportedError(f"value of type {value.type} is used before it is defined")
 
-    def buffer(self, value: SSAValue) -> Buffer:
+    def buffer(self, value: SSAValue) -> EmittedBuffer:
         """Return the pointer and layout of a memref value."""
         known = self.buffers.get(id(value))
         if known is None:
@@ -223,17 +223,19 @@ class FunctionEmitter:
         self.values[id(value)] = name
         if value.type.__class__ is IndexType:
             is_name = name.startswith("%")
-            self.linear[id(value)] = Linear.symbol(name) if is_name else Linear.constant(int(name))
+            self.linear[id(value)] = (
+                LinearAddress.symbol(name) if is_name else LinearAddress.constant(int(name))
+            )
 
     def define_constant(self, value: SSAValue, constant: Literal) -> None:
         """Bind a value to a constant."""
         self.values[id(value)] = constant
 
-    def define_buffer(self, value: SSAValue, buffer: Buffer) -> None:
+    def define_buffer(self, value: SSAValue, buffer: EmittedBuffer) -> None:
         """Bind a memref value."""
         self.buffers[id(value)] = buffer
 
-    def define_index(self, value: SSAValue, form: Linear) -> None:
+    def define_index(self, value: SSAValue, form: LinearAddress) -> None:
         """Bind an index value to a linear form."""
         self.linear[id(value)] = form
 
@@ -253,17 +255,17 @@ class FunctionEmitter:
     def capture_value(self, value: SSAValue) -> str:
         raise NotImplementedError
 
-    def capture_index(self, value: SSAValue) -> Linear:
+    def capture_index(self, value: SSAValue) -> LinearAddress:
         raise NotImplementedError
 
-    def capture_buffer(self, value: SSAValue) -> Buffer:
+    def capture_buffer(self, value: SSAValue) -> EmittedBuffer:
         raise NotImplementedError
 
     # Scopes and hoisting
 
     def enter_scope(self, entry: Lines) -> None:
         """Open a region whose invariant code is emitted at `entry`."""
-        self.scopes.append(Scope(entry))
+        self.scopes.append(EmitterScope(entry))
 
     def leave_scope(self) -> None:
         self.scopes.pop()
@@ -297,7 +299,7 @@ class FunctionEmitter:
         scope.cache[key] = name
         return name
 
-    def materialize(self, form: Linear) -> str:
+    def materialize(self, form: LinearAddress) -> str:
         """Return an index operand with the value of a linear form."""
         if not form.terms:
             return literal(self.index_type, form.const)
@@ -332,13 +334,13 @@ class FunctionEmitter:
             ("mul", name, coefficient), depth, lambda: f"mul nsw {type} {name}, {coefficient}"
         )
 
-    def _by_depth(self, form: Linear) -> list[tuple[int, list[tuple[str, int]]]]:
+    def _by_depth(self, form: LinearAddress) -> list[tuple[int, list[tuple[str, int]]]]:
         groups: dict[int, list[tuple[str, int]]] = {}
         for term in form.terms:
             groups.setdefault(self.depths[term[0]], []).append(term)
         return sorted(groups.items())
 
-    def pointer(self, root: str, offset: Linear) -> str:
+    def pointer(self, root: str, offset: LinearAddress) -> str:
         """Return a pointer `offset` bytes after `root`; common parts of addresses are shared."""
         key = (root, offset)
         depth = len(self.scopes) - 1
@@ -347,7 +349,7 @@ class FunctionEmitter:
             return known
         pointer = root
         at = self.depths.get(root, 0)
-        for level, terms in self._by_depth(Linear(offset.terms, 0)):
+        for level, terms in self._by_depth(LinearAddress(offset.terms, 0)):
             at = max(at, level)
             pointer = self._advance(pointer, self._sum(terms, level), at)
         if offset.const:
@@ -367,7 +369,7 @@ class FunctionEmitter:
 
     # Memory
 
-    def element_offset(self, buffer: Buffer, indices: Iterable[SSAValue]) -> Linear:
+    def element_offset(self, buffer: EmittedBuffer, indices: Iterable[SSAValue]) -> LinearAddress:
         """Return the byte offset of an element from the buffer's root."""
         size = byte_size(buffer.element)
         form = buffer.offset
@@ -390,7 +392,7 @@ class FunctionEmitter:
         """Bind a memref whose first element is at `root`."""
         type = value.type
         assert isinstance(type, MemRefType)
-        self.buffers[id(value)] = Buffer(
+        self.buffers[id(value)] = EmittedBuffer(
             root, ZERO, static_strides(type), type.element_type, alignment, local
         )
 
@@ -455,7 +457,7 @@ def _flatten(lines: Lines, into: list[str]) -> None:
             _flatten(line, into)
 
 
-def known_alignment(buffer: Buffer, offset: Linear) -> int:
+def known_alignment(buffer: EmittedBuffer, offset: LinearAddress) -> int:
     """Return the known alignment of an address `offset` bytes after the root."""
     bits = buffer.alignment | offset.const
     for _, coefficient in offset.terms:

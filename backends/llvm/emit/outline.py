@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IndexType
 from xdsl.ir import SSAValue
 
-from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
-from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal
 from tcopt.backends.llvm.emit.types import llvm_type
 
@@ -67,19 +67,19 @@ class BodyEmitter(FunctionEmitter):
         self.define(value, name)
         return name
 
-    def _capture_linear(self, form: Linear) -> Linear:
+    def _capture_linear(self, form: LinearAddress) -> LinearAddress:
         terms = ((self._capture(name, "i64"), factor) for name, factor in form.terms)
-        return Linear(tuple(sorted(terms)), form.const)
+        return LinearAddress(tuple(sorted(terms)), form.const)
 
-    def capture_index(self, value: SSAValue) -> Linear:
+    def capture_index(self, value: SSAValue) -> LinearAddress:
         form = self._capture_linear(self.enclosing.index(value))
         self.define_index(value, form)
         return form
 
-    def capture_buffer(self, value: SSAValue) -> Buffer:
+    def capture_buffer(self, value: SSAValue) -> EmittedBuffer:
         outer = self.enclosing.buffer(value)
         attributes = f"{'noalias ' if outer.is_local else ''}nonnull align {outer.alignment} "
-        captured = Buffer(
+        captured = EmittedBuffer(
             self._capture(outer.root, "ptr", attributes),
             self._capture_linear(outer.offset),
             outer.strides,

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
-from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, dense_constant, literal, scalar_constant
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import I1, LlvmType, element_of, integer, lanes, llvm_type
@@ -50,7 +50,7 @@ def emit_constant(e: FunctionEmitter, op: arith.ConstantOp) -> None:
     attr = op.properties["value"]
     result = op.results[0]
     if isinstance(attr, IntegerAttr) and isinstance(attr.type, IndexType):
-        e.define_index(result, Linear.constant(attr.value.data))
+        e.define_index(result, LinearAddress.constant(attr.value.data))
         e.define_constant(result, literal(e.index_type, attr.value.data))
     elif isinstance(attr, IntegerAttr | FloatAttr):
         e.define_constant(result, scalar_constant(attr))
@@ -382,7 +382,9 @@ def emit_select(e: FunctionEmitter, op: arith_.SelectOp) -> None:
     )
 
 
-def _selected_index(e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAValue) -> Linear:
+def _selected_index(
+    e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAValue
+) -> LinearAddress:
     """Select one of two indices, as a multiple of their common divisor to keep the alignment."""
     left, right = e.index(lhs), e.index(rhs)
     if left == right:
@@ -391,4 +393,4 @@ def _selected_index(e: FunctionEmitter, cond: SSAValue, lhs: SSAValue, rhs: SSAV
     quotients = (e.materialize(each.divided(divisor)) for each in (left, right))
     type = e.index_type
     name = e.assign(f"select i1 {e.value(cond)}, " + ", ".join(f"{type} {q}" for q in quotients))
-    return Linear(((name, divisor),), 0)
+    return LinearAddress(((name, divisor),), 0)

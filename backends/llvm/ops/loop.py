@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
+from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import byte_size
 from tcopt.backends.llvm.ops.memref import memref_type
@@ -18,5 +18,7 @@ def emit_slice(e: FunctionEmitter, op: SliceOp) -> None:
     size = prod(shape) * byte_size(base.element)
     offset = base.offset.plus(e.index(op.index).scaled(size))
     alignment = gcd(base.alignment, size)
-    buffer = Buffer(base.root, offset, base.strides[1:], base.element, alignment, base.is_local)
+    buffer = EmittedBuffer(
+        base.root, offset, base.strides[1:], base.element, alignment, base.is_local
+    )
     e.define_buffer(op.result, buffer)

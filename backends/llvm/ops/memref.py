@@ -18,8 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emit.emitter import Buffer, FunctionEmitter
-from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import address_of, literal
 from tcopt.backends.llvm.emit.names import global_symbol
 from tcopt.backends.llvm.emit.registry import emits
@@ -157,14 +157,18 @@ def emit_get_global(e: FunctionEmitter, op: memref.GetGlobalOp) -> None:
 
 
 def _rebind(
-    e: FunctionEmitter, source: SSAValue, result: SSAValue, extra: Linear, strides: tuple[int, ...]
+    e: FunctionEmitter,
+    source: SSAValue,
+    result: SSAValue,
+    extra: LinearAddress,
+    strides: tuple[int, ...],
 ) -> None:
     """Bind a view that starts `extra` bytes after its source."""
     base, type = e.buffer(source), memref_type(result)
     offset = base.offset.plus(extra)
     e.define_buffer(
         result,
-        Buffer(base.root, offset, strides, type.element_type, base.alignment, base.is_local),
+        EmittedBuffer(base.root, offset, strides, type.element_type, base.alignment, base.is_local),
     )
 
 
@@ -187,11 +191,11 @@ def _is_identity(type: MemRefType[Attribute]) -> bool:
     return isinstance(type.layout, type.layout.__class__) and not type.get_offset()
 
 
-def _mixed(e: FunctionEmitter, static: tuple[int, ...], dynamic: object) -> list[Linear]:
+def _mixed(e: FunctionEmitter, static: tuple[int, ...], dynamic: object) -> list[LinearAddress]:
     """Return linear forms for a mixed static and dynamic list of indices."""
     operands = iter(dynamic)  # pyright: ignore
     return [
-        e.index(next(operands)) if value == DYNAMIC_INDEX else Linear.constant(value)
+        e.index(next(operands)) if value == DYNAMIC_INDEX else LinearAddress.constant(value)
         for value in static
     ]
 
@@ -206,7 +210,7 @@ def emit_subview(e: FunctionEmitter, op: memref.SubviewOp) -> None:
     if DYNAMIC_INDEX in (*sizes, *steps):
         raise UnsupportedError("sizes and strides of a subview should be static", op=op)
     size = byte_size(result.element_type)
-    extra = Linear.constant(0)
+    extra = LinearAddress.constant(0)
     for offset, stride in zip(offsets, base.strides, strict=True):
         extra = extra.plus(offset.scaled(stride * size))
     strides = [stride * step for stride, step in zip(base.strides, steps, strict=True)]
@@ -235,7 +239,11 @@ def _kept_dimensions(sizes: tuple[int, ...], shape: tuple[int, ...]) -> list[int
 @emits(memref.CollapseShapeOp, memref.ExpandShapeOp)
 def emit_reshape(e: FunctionEmitter, op: memref.AlterShapeOperation) -> None:
     _rebind(
-        e, op.operands[0], op.result, Linear.constant(0), static_strides(memref_type(op.result))
+        e,
+        op.operands[0],
+        op.result,
+        LinearAddress.constant(0),
+        static_strides(memref_type(op.result)),
     )
 
 
@@ -247,7 +255,7 @@ def emit_cast(e: FunctionEmitter, op: Operation) -> None:
     ):
         raise UnsupportedError("only a cast of one memref to another has an LLVM form", op=op)
     (source,), (result,) = op.operands, op.results
-    _rebind(e, source, result, Linear.constant(0), e.buffer(source).strides)
+    _rebind(e, source, result, LinearAddress.constant(0), e.buffer(source).strides)
 
 
 @emits(memref.AssumeAlignmentOp)
@@ -264,7 +272,7 @@ def emit_dim(e: FunctionEmitter, op: memref.DimOp) -> None:
     number = e.constant_index(op.index)
     if number is None:
         raise UnsupportedError("the dimension should be a constant", op=op)
-    e.define_index(op.result, Linear.constant(memref_type(op.source).get_shape()[number]))
+    e.define_index(op.result, LinearAddress.constant(memref_type(op.source).get_shape()[number]))
 
 
 @emits(memref.ExtractAlignedPointerAsIndexOp)
@@ -292,7 +300,7 @@ def emit_copy(e: FunctionEmitter, op: memref.CopyOp) -> None:
     name = "llvm.memcpy.p0.p0.i64"
     e.declare(name, "void", ["ptr", "ptr", "i64", "i1"])
 
-    def copy(dimension: int, from_: Linear, to: Linear) -> None:
+    def copy(dimension: int, from_: LinearAddress, to: LinearAddress) -> None:
         if dimension == outer:
             pointers = e.pointer(target.root, to), e.pointer(source.root, from_)
             e.write(
@@ -302,7 +310,7 @@ def emit_copy(e: FunctionEmitter, op: memref.CopyOp) -> None:
             return
 
         def body(variable: str, _: list[str]) -> list[str]:
-            step = Linear.symbol(variable)
+            step = LinearAddress.symbol(variable)
             copy(
                 dimension + 1,
                 from_.plus(step.scaled(source.strides[dimension] * size)),

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
-from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, literal
 from tcopt.backends.llvm.emit.outline import BodyEmitter
 from tcopt.backends.llvm.emit.registry import emits
@@ -163,11 +163,11 @@ def _emit_functions(
     return body, task
 
 
-def _scaled(e: FunctionEmitter, position: str, step: SSAValue) -> Linear:
+def _scaled(e: FunctionEmitter, position: str, step: SSAValue) -> LinearAddress:
     known = e.constant_index(step)
     if known is not None:
-        return Linear.symbol(position).scaled(known)
-    return Linear.symbol(e.assign(f"mul nsw i64 {position}, {e.value(step)}"))
+        return LinearAddress.symbol(position).scaled(known)
+    return LinearAddress.symbol(e.assign(f"mul nsw i64 {position}, {e.value(step)}"))
 
 
 def _coordinates(e: FunctionEmitter, flat: str, sizes: list[str]) -> list[str]:

@@ -19,7 +19,7 @@ _I8, _I16, _I32 = IntegerType(8), IntegerType(16), IntegerType(32)
 
 
 @dataclass(frozen=True)
-class Instruction:
+class DotInstruction:
     """A dot product instruction of some CPUs.
 
     Attributes:
@@ -63,15 +63,15 @@ _MADD = {
 }
 
 
-def _pairs(widths: tuple[int, ...], *requires: str) -> Instruction:
+def _pairs(widths: tuple[int, ...], *requires: str) -> DotInstruction:
     """Dot product of 16-bit integers in pairs."""
     needed = frozenset({_X86, *requires})
     kind, name = (_I16, _I32), _MADD.__getitem__
-    return Instruction(needed, kind, _SIGNED, 2, widths, name, "i16", accumulates=False)
+    return DotInstruction(needed, kind, _SIGNED, 2, widths, name, "i16", accumulates=False)
 
 
 INSTRUCTIONS = (
-    Instruction(
+    DotInstruction(
         frozenset({_X86, "avx512bf16", "avx512vl"}),
         (bf16, f32),
         _SIGNED,
@@ -81,7 +81,7 @@ INSTRUCTIONS = (
         "bfloat",
         broadcast_last=True,
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_ARM, "bf16"}),
         (bf16, f32),
         _SIGNED,
@@ -90,7 +90,7 @@ INSTRUCTIONS = (
         lambda width: "llvm.aarch64.neon.bfdot.v4f32.v8bf16",
         "bfloat",
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_X86, "avx512vnni", "avx512vl"}),
         (_I8, _I32),
         _MIXED,
@@ -99,8 +99,8 @@ INSTRUCTIONS = (
         _BUSD,
         "i8",
     ),
-    Instruction(frozenset({_X86, "avxvnni"}), (_I8, _I32), _MIXED, 4, (8, 4), _BUSD, "i8"),
-    Instruction(
+    DotInstruction(frozenset({_X86, "avxvnni"}), (_I8, _I32), _MIXED, 4, (8, 4), _BUSD, "i8"),
+    DotInstruction(
         frozenset({_X86, "avxvnniint8"}),
         (_I8, _I32),
         _SIGNED,
@@ -109,7 +109,7 @@ INSTRUCTIONS = (
         _bits("llvm.x86.avx2.vpdpbssd.{}"),
         "i8",
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_ARM, "dotprod"}),
         (_I8, _I32),
         _SIGNED,
@@ -118,7 +118,7 @@ INSTRUCTIONS = (
         lambda width: _NEON.format("sdot"),
         "i8",
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_ARM, "dotprod"}),
         (_I8, _I32),
         _UNSIGNED,
@@ -127,7 +127,7 @@ INSTRUCTIONS = (
         lambda width: _NEON.format("udot"),
         "i8",
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_ARM, "i8mm"}),
         (_I8, _I32),
         _MIXED,
@@ -136,7 +136,7 @@ INSTRUCTIONS = (
         lambda width: _NEON.format("usdot"),
         "i8",
     ),
-    Instruction(
+    DotInstruction(
         frozenset({_X86, "avx512vnni", "avx512vl"}),
         (_I16, _I32),
         _SIGNED,
@@ -145,7 +145,7 @@ INSTRUCTIONS = (
         _WSSD,
         "i16",
     ),
-    Instruction(frozenset({_X86, "avxvnni"}), (_I16, _I32), _SIGNED, 2, (8, 4), _WSSD, "i16"),
+    DotInstruction(frozenset({_X86, "avxvnni"}), (_I16, _I32), _SIGNED, 2, (8, 4), _WSSD, "i16"),
     _pairs((16, 8, 4), "avx512bw"),
     _pairs((8, 4), "avx2"),
     _pairs((4,)),
@@ -175,7 +175,9 @@ def emit_dot(e: FunctionEmitter, op: DotOp) -> None:
     e.define(op.result, result)
 
 
-def _instruction(e: FunctionEmitter, op: DotOp, unsigned: tuple[bool, bool]) -> Instruction | None:
+def _instruction(
+    e: FunctionEmitter, op: DotOp, unsigned: tuple[bool, bool]
+) -> DotInstruction | None:
     wanted = (element_of(op.lhs.type), element_of(op.acc.type)), unsigned, op.group
     for each in INSTRUCTIONS:
         have = each.requires <= e.module.capabilities
@@ -186,7 +188,7 @@ def _instruction(e: FunctionEmitter, op: DotOp, unsigned: tuple[bool, bool]) -> 
 
 def _in_pieces(
     e: FunctionEmitter,
-    instruction: Instruction,
+    instruction: DotInstruction,
     scalar: str,
     operands: tuple[str, str, str],
     count: int,
@@ -211,7 +213,7 @@ def _in_pieces(
 
 def _call(
     e: FunctionEmitter,
-    instruction: Instruction,
+    instruction: DotInstruction,
     scalar: str,
     acc: str,
     lhs: str,

@@ -20,7 +20,7 @@ BYTE, WORD = 8, 16
 
 
 @dataclass(frozen=True)
-class Instruction:
+class TableInstruction:
     """An instruction that looks up bytes in a table of bytes.
 
     Attributes:
@@ -43,11 +43,13 @@ class Instruction:
 _X86, _ARM = "x86_64", "aarch64"
 
 INSTRUCTIONS = (
-    Instruction(frozenset({_X86, "avx512vbmi"}), 64, 64, "llvm.x86.avx512.permvar.qi.512", 1, True),
-    Instruction(frozenset({_X86, "avx512bw"}), 16, 64, "llvm.x86.avx512.pshuf.b.512", 4),
-    Instruction(frozenset({_X86, "avx2"}), 16, 32, "llvm.x86.avx2.pshuf.b", 2),
-    Instruction(frozenset({_X86, "ssse3"}), 16, 16, "llvm.x86.ssse3.pshuf.b.128"),
-    Instruction(frozenset({_ARM}), 16, 16, "llvm.aarch64.neon.tbl1.v16i8"),
+    TableInstruction(
+        frozenset({_X86, "avx512vbmi"}), 64, 64, "llvm.x86.avx512.permvar.qi.512", 1, True
+    ),
+    TableInstruction(frozenset({_X86, "avx512bw"}), 16, 64, "llvm.x86.avx512.pshuf.b.512", 4),
+    TableInstruction(frozenset({_X86, "avx2"}), 16, 32, "llvm.x86.avx2.pshuf.b", 2),
+    TableInstruction(frozenset({_X86, "ssse3"}), 16, 16, "llvm.x86.ssse3.pshuf.b.128"),
+    TableInstruction(frozenset({_ARM}), 16, 16, "llvm.aarch64.neon.tbl1.v16i8"),
 )
 """Widest first."""
 
@@ -77,7 +79,7 @@ def _words_hold(op: TableSumOp) -> bool:
 class _TableSum:
     """Emitter of one op with a look-up instruction, in pieces of that instruction's lanes."""
 
-    def __init__(self, e: FunctionEmitter, op: TableSumOp, instruction: Instruction):
+    def __init__(self, e: FunctionEmitter, op: TableSumOp, instruction: TableInstruction):
         self.e, self.op, self.by = e, op, instruction
         self.bytes = f"<{instruction.lanes} x i8>"
         self.words = LlvmType.vector(integer(WORD), instruction.lanes // 2)

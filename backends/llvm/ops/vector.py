@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, AnyFloat, VectorType
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
-from tcopt.backends.llvm.emit.linear import Linear
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, literal, poison
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import (
@@ -157,12 +157,12 @@ def mask_literal(shape: Sequence[int], sizes: Sequence[int]) -> Literal:
 
 def _position(
     e: FunctionEmitter, op: vector.ExtractOp | vector.InsertOp, shape: Sequence[int]
-) -> Linear:
+) -> LinearAddress:
     """Return the flat lane at which a position starts."""
     dynamic = iter(op.dynamic_position)
-    form = Linear.constant(0)
+    form = LinearAddress.constant(0)
     for value, stride in zip(op.static_position.get_values(), row_major(shape), strict=False):
-        index = e.index(next(dynamic)) if value == DYNAMIC_INDEX else Linear.constant(value)
+        index = e.index(next(dynamic)) if value == DYNAMIC_INDEX else LinearAddress.constant(value)
         form = form.plus(index.scaled(stride))
     return form
 

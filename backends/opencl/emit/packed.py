@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import BFloat16Type
 from xdsl.ir import SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
-from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.backends.opencl.emit.writer import OpenClWriter
 
 
 def is_bf16(value: SSAValue) -> bool:
@@ -18,7 +18,7 @@ def is_bf16(value: SSAValue) -> bool:
     return isinstance(get_element_type_or_self(value.type), BFloat16Type)
 
 
-def load_packed(k: KernelWriter, buffer: SSAValue, offset: str, count: int = 0) -> str:
+def load_packed(k: OpenClWriter, buffer: SSAValue, offset: str, count: int = 0) -> str:
     """The text that loads an element, or a vector of neighbours.
 
     Args:
@@ -34,7 +34,7 @@ def load_packed(k: KernelWriter, buffer: SSAValue, offset: str, count: int = 0) 
     return from_bf16(k, f"{k.text(buffer)}[{offset}]")
 
 
-def store_packed(k: KernelWriter, buffer: SSAValue, offset: str, value: str, count: int = 0) -> str:
+def store_packed(k: OpenClWriter, buffer: SSAValue, offset: str, value: str, count: int = 0) -> str:
     """The statement that stores an element, or a vector of neighbours."""
     if not is_bf16(buffer):
         if not count:
@@ -46,7 +46,7 @@ def store_packed(k: KernelWriter, buffer: SSAValue, offset: str, value: str, cou
     return f"{k.text(buffer)}[{offset}] = {bits};"
 
 
-def from_bf16(k: KernelWriter, bits: str, count: int = 0) -> str:
+def from_bf16(k: OpenClWriter, bits: str, count: int = 0) -> str:
     """The float with the value of the bits of a bf16, exactly."""
     lanes = count or ""
     name = f"bf16_value{lanes}"
@@ -58,7 +58,7 @@ def from_bf16(k: KernelWriter, bits: str, count: int = 0) -> str:
     return f"{name}({bits})"
 
 
-def to_bf16(k: KernelWriter, value: str, count: int = 0) -> str:
+def to_bf16(k: OpenClWriter, value: str, count: int = 0) -> str:
     """The bits of the bf16 that is nearest to a float, the even one of two."""
     lanes = count or ""
     name = f"bf16_bits{lanes}"
@@ -74,5 +74,5 @@ def to_bf16(k: KernelWriter, value: str, count: int = 0) -> str:
     return f"{name}({value})"
 
 
-def _at(k: KernelWriter, buffer: SSAValue, offset: str) -> str:
+def _at(k: OpenClWriter, buffer: SSAValue, offset: str) -> str:
     return k.text(buffer) if offset == "0" else f"{k.text(buffer)} + {offset}"

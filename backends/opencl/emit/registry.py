@@ -2,7 +2,7 @@
 
 ```python
 @writes(arith.AddfOp)
-def write_addf(k: KernelWriter, op: arith.AddfOp) -> None: ...
+def write_addf(k: OpenClWriter, op: arith.AddfOp) -> None: ...
 ```
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from tcopt.support.registries.rule_table import RuleTable
 
 if TYPE_CHECKING:
-    from tcopt.backends.opencl.emit.writer import KernelWriter
+    from tcopt.backends.opencl.emit.writer import OpenClWriter
 
-WriteRule = Callable[["KernelWriter", Any], None]
+WriteRule = Callable[["OpenClWriter", Any], None]
 
 _TABLE: RuleTable[WriteRule] = RuleTable("tcopt.backends.opencl.ops")
 writes = _TABLE.rule_for

@@ -83,7 +83,7 @@ class Helpers:
         self.functions.setdefault(name, definition)
 
 
-class KernelWriter:
+class OpenClWriter:
     """State of the emission of one kernel; passed to the rules.
 
     Args:

@@ -27,7 +27,7 @@ from tcopt.backends.opencl.emit.types import (
     unsigned,
     value_type,
 )
-from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, OpenClWriter, Text
 from tcopt.dialects import arith_
 
 _BINARY: dict[type[Operation], str] = {
@@ -73,7 +73,7 @@ _NAN_NAMES = {cls.name: names for cls, names in _NAN_WINS.items()}
 
 
 @writes(arith.ConstantOp)
-def write_constant(k: KernelWriter, op: arith.ConstantOp) -> None:
+def write_constant(k: OpenClWriter, op: arith.ConstantOp) -> None:
     k.define(op.result, literal(op.value, k.computed(op.result.type)))
 
 
@@ -106,7 +106,7 @@ def mask_literal(bits: Sequence[bool], count: int) -> Text:
 
 
 @writes(*_BINARY)
-def write_binary(k: KernelWriter, op: Operation) -> None:
+def write_binary(k: OpenClWriter, op: Operation) -> None:
     """Make integers wrap around: signed overflow is undefined in C, and narrow integers are
     promoted to `int`."""
     type, symbol = get_element_type_or_self(op.results[0].type), _SYMBOLS[op.name]
@@ -131,7 +131,7 @@ def write_binary(k: KernelWriter, op: Operation) -> None:
 
 
 @writes(*_UNSIGNED)
-def write_unsigned(k: KernelWriter, op: Operation) -> None:
+def write_unsigned(k: OpenClWriter, op: Operation) -> None:
     """Indices are non-negative, so signed division is correct for them."""
     lhs, rhs = op.operands
     if isinstance(lhs.type, IndexType):
@@ -142,7 +142,7 @@ def write_unsigned(k: KernelWriter, op: Operation) -> None:
     k.pure(op, back_from_unsigned(Text(text, level), lhs.type))
 
 
-def as_unsigned(k: KernelWriter, value: SSAValue) -> str:
+def as_unsigned(k: OpenClWriter, value: SSAValue) -> str:
     """Return the bits of a value as an unsigned integer."""
     name = value_type(value.type)
     if unsigned(name) == name:
@@ -164,19 +164,19 @@ def back_from_unsigned(text: Text, type: Attribute) -> Text:
 
 
 @writes(*_SIGNED_CALLS, *_NUMBER_WINS)
-def write_call(k: KernelWriter, op: Operation) -> None:
+def write_call(k: OpenClWriter, op: Operation) -> None:
     k.pure(op, k.call(_CALLS[op.name], op.operands))
 
 
 @writes(*_UNSIGNED_CALLS)
-def write_unsigned_call(k: KernelWriter, op: Operation) -> None:
+def write_unsigned_call(k: OpenClWriter, op: Operation) -> None:
     listed = ", ".join(as_unsigned(k, operand) for operand in op.operands)
     text = Text(f"{_CALLS[op.name]}({listed})")
     k.pure(op, back_from_unsigned(text, op.results[0].type))
 
 
 @writes(*_NAN_WINS)
-def write_nan_wins(k: KernelWriter, op: Operation) -> None:
+def write_nan_wins(k: OpenClWriter, op: Operation) -> None:
     """fmin and fmax ignore NaN; a helper propagates it, as the sum of both operands."""
     type = k.value_type(op.results[0].type)
     name, function = _NAN_NAMES[op.name]
@@ -191,22 +191,22 @@ def write_nan_wins(k: KernelWriter, op: Operation) -> None:
 
 
 @writes(arith.NegfOp)
-def write_negf(k: KernelWriter, op: arith.NegfOp) -> None:
+def write_negf(k: OpenClWriter, op: arith.NegfOp) -> None:
     level = PRECEDENCE["unary"]
     k.pure(op, Text(f"-{k.text(op.operand, level + 1)}", level))
 
 
 @writes(arith.FloorDivSIOp)
-def write_floordiv(k: KernelWriter, op: arith.FloorDivSIOp) -> None:
+def write_floordiv(k: OpenClWriter, op: arith.FloorDivSIOp) -> None:
     _rounded_division(k, op, "floordiv", "((a % b != 0) && ((a < 0) != (b < 0)))", "-")
 
 
 @writes(arith.CeilDivSIOp)
-def write_ceildiv(k: KernelWriter, op: arith.CeilDivSIOp) -> None:
+def write_ceildiv(k: OpenClWriter, op: arith.CeilDivSIOp) -> None:
     _rounded_division(k, op, "ceildiv", "((a % b != 0) && ((a < 0) == (b < 0)))", "+")
 
 
-def _rounded_division(k: KernelWriter, op: Operation, name: str, off: str, sign: str) -> None:
+def _rounded_division(k: OpenClWriter, op: Operation, name: str, off: str, sign: str) -> None:
     type = k.value_type(op.results[0].type)
     # A vector comparison returns -1 for true, a scalar comparison 1.
     is_vector = isinstance(op.results[0].type, VectorType)
@@ -228,7 +228,7 @@ _NEGATED = {"ueq": "one", "ugt": "ole", "uge": "olt", "ult": "oge", "ule": "ogt"
 
 
 @writes(arith_.CmpiOp)
-def write_cmpi(k: KernelWriter, op: arith_.CmpiOp) -> None:
+def write_cmpi(k: OpenClWriter, op: arith_.CmpiOp) -> None:
     predicate = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
     bits = mask_bits(op.lhs.type)
     if predicate in _SIGNED:
@@ -240,7 +240,7 @@ def write_cmpi(k: KernelWriter, op: arith_.CmpiOp) -> None:
 
 
 @writes(arith_.CmpfOp)
-def write_cmpf(k: KernelWriter, op: arith_.CmpfOp) -> None:
+def write_cmpf(k: OpenClWriter, op: arith_.CmpfOp) -> None:
     predicate = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
     bits = mask_bits(k.computed(op.lhs.type))
     negation = "~" if isinstance(op.lhs.type, VectorType) else "!"
@@ -262,7 +262,7 @@ def write_cmpf(k: KernelWriter, op: arith_.CmpfOp) -> None:
 
 
 @writes(arith_.SelectOp)
-def write_select(k: KernelWriter, op: arith_.SelectOp) -> None:
+def write_select(k: OpenClWriter, op: arith_.SelectOp) -> None:
     condition, then, other = op.operands
     if is_mask(condition.type):
         if is_mask(op.result.type):

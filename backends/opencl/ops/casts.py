@@ -10,7 +10,7 @@ from xdsl.utils.type import get_element_type_or_self
 from tcopt.backends.opencl.emit.packed import from_bf16, is_bf16, to_bf16
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_bits, unsigned
-from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, OpenClWriter, Text
 from tcopt.backends.opencl.ops.arith import as_unsigned
 from tcopt.dialects import arith_
 
@@ -26,7 +26,7 @@ _SIGNED_SOURCE = (
 )
 
 
-def _converted(k: KernelWriter, type: Attribute, text: str) -> Text:
+def _converted(k: OpenClWriter, type: Attribute, text: str) -> Text:
     name = k.value_type(type)
     if isinstance(type, VectorType):
         found = Text(f"convert_{name}({text})")
@@ -36,14 +36,14 @@ def _converted(k: KernelWriter, type: Attribute, text: str) -> Text:
     return Text(_rounded(k, type, found.text)) if is_rounded else found
 
 
-def _rounded(k: KernelWriter, type: Attribute, text: str) -> str:
+def _rounded(k: OpenClWriter, type: Attribute, text: str) -> str:
     """A float rounded to bf16, as a float."""
     count = lanes(type) if isinstance(type, VectorType) else 0
     return from_bf16(k, to_bf16(k, text, count), count)
 
 
 @writes(*_SIGNED_SOURCE)
-def write_cast(k: KernelWriter, op: Operation) -> None:
+def write_cast(k: OpenClWriter, op: Operation) -> None:
     (source,), (result,) = op.operands, op.results
     if is_mask(source.type):
         k.pure(op, _converted(k, result.type, k.text(source)))
@@ -67,7 +67,7 @@ def write_cast(k: KernelWriter, op: Operation) -> None:
 
 
 @writes(*_UNSIGNED_SOURCE)
-def write_unsigned_cast(k: KernelWriter, op: Operation) -> None:
+def write_unsigned_cast(k: OpenClWriter, op: Operation) -> None:
     (source,) = op.operands
     if is_mask(source.type):
         # Mask lanes are -1 for true.
@@ -78,7 +78,7 @@ def write_unsigned_cast(k: KernelWriter, op: Operation) -> None:
 
 
 @writes(arith_.FPToUIOp)
-def write_to_unsigned(k: KernelWriter, op: Operation) -> None:
+def write_to_unsigned(k: OpenClWriter, op: Operation) -> None:
     (result,) = op.results
     text = k.text(op.operands[0], PRECEDENCE["unary"])
     if isinstance(result.type, VectorType):
@@ -91,7 +91,7 @@ def write_to_unsigned(k: KernelWriter, op: Operation) -> None:
 
 
 @writes(arith.BitcastOp)
-def write_bitcast(k: KernelWriter, op: arith.BitcastOp) -> None:
+def write_bitcast(k: OpenClWriter, op: arith.BitcastOp) -> None:
     if is_bf16(op.input):
         k.pure(op, f"as_short({to_bf16(k, k.text(op.input))})")
         return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from xdsl.dialects import func
 
 from tcopt.backends.opencl.emit.registry import writes
-from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.backends.opencl.emit.writer import OpenClWriter
 
 
 @writes(func.ReturnOp)
-def write_return(k: KernelWriter, op: func.ReturnOp) -> None:
+def write_return(k: OpenClWriter, op: func.ReturnOp) -> None:
     """Emit nothing: a kernel returns at its end."""

@@ -9,16 +9,16 @@ from xdsl.dialects.builtin import MemRefType
 
 from tcopt.backends.opencl.emit.packed import load_packed, store_packed
 from tcopt.backends.opencl.emit.registry import writes
-from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.backends.opencl.emit.writer import OpenClWriter
 from tcopt.passes.kernel.lowering.thread_axes import SHARED_SPACE
 
 
 @writes(memref.LoadOp)
-def write_load(k: KernelWriter, op: memref.LoadOp) -> None:
+def write_load(k: OpenClWriter, op: memref.LoadOp) -> None:
     k.assign(op.results[0], loaded(k, op), default=op.operands[0].name_hint or "v")
 
 
-def loaded(k: KernelWriter, op: memref.LoadOp) -> str:
+def loaded(k: OpenClWriter, op: memref.LoadOp) -> str:
     """Return the expression of a load."""
     source, *indices = op.operands
     if k.is_packed(source):
@@ -27,7 +27,7 @@ def loaded(k: KernelWriter, op: memref.LoadOp) -> str:
 
 
 @writes(memref.StoreOp)
-def write_store(k: KernelWriter, op: memref.StoreOp) -> None:
+def write_store(k: OpenClWriter, op: memref.StoreOp) -> None:
     value, target, *indices = op.operands
     if k.is_packed(target):
         offset = k.offset(target, indices)
@@ -37,7 +37,7 @@ def write_store(k: KernelWriter, op: memref.StoreOp) -> None:
 
 
 @writes(memref.AllocaOp)
-def write_alloca(k: KernelWriter, op: memref.AllocaOp) -> None:
+def write_alloca(k: OpenClWriter, op: memref.AllocaOp) -> None:
     type = op.memref.type
     assert isinstance(type, MemRefType)
     name = k.name(op.memref, "t")

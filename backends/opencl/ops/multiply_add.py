@@ -5,14 +5,14 @@ from __future__ import annotations
 from xdsl.dialects import math, vector
 
 from tcopt.backends.opencl.emit.registry import writes
-from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.backends.opencl.emit.writer import OpenClWriter
 
 _FAST = {"half": "FP_FAST_FMA_HALF", "float": "FP_FAST_FMAF", "double": "FP_FAST_FMA"}
 """Macros by which devices announce a fast `fma` (OpenCL C, 6.13.2 and cl_khr_fp16)."""
 
 
 @writes(math.FmaOp, vector.FMAOp)
-def write_multiply_add(k: KernelWriter, op: math.FmaOp | vector.FMAOp) -> None:
+def write_multiply_add(k: OpenClWriter, op: math.FmaOp | vector.FMAOp) -> None:
     """Call a function in which the compiler may contract: some devices have the instruction but
     do not define the macro, and `fma` is slow on devices without it."""
     type = k.value_type(op.results[0].type)

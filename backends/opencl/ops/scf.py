@@ -11,14 +11,14 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, OpenClWriter
 from tcopt.backends.opencl.ops.memref import loaded
 from tcopt.backends.opencl.ops.vector_memory import loaded_vector
 from tcopt.dialects.loop.structure import PRAGMA_UNROLL
 
 
 @writes(scf.ForOp)
-def write_for(k: KernelWriter, op: scf.ForOp) -> None:
+def write_for(k: OpenClWriter, op: scf.ForOp) -> None:
     variable, *carried = op.body.block.args
     names: list[str] = []
     for argument, initial, result in zip(carried, op.iter_args, op.results, strict=True):
@@ -60,7 +60,7 @@ def _goes_on(initial: SSAValue, result: SSAValue, op: Operation) -> bool:
 
 
 @writes(scf.IfOp)
-def write_if(k: KernelWriter, op: scf.IfOp) -> None:
+def write_if(k: OpenClWriter, op: scf.IfOp) -> None:
     if (chosen := _choice(k, op)) is not None:
         k.assign(op.results[0], chosen, default=op.results[0].name_hint or "v")
         return
@@ -74,7 +74,7 @@ def write_if(k: KernelWriter, op: scf.IfOp) -> None:
             del k.lines[-2:]
 
 
-def _result_name(k: KernelWriter, op: scf.IfOp, result: SSAValue) -> str:
+def _result_name(k: OpenClWriter, op: scf.IfOp, result: SSAValue) -> str:
     """Return the variable for the result of a branch."""
     loop = op.parent_op()
     if isinstance(loop, scf.ForOp):
@@ -85,7 +85,7 @@ def _result_name(k: KernelWriter, op: scf.IfOp, result: SSAValue) -> str:
     return k.declare(result)
 
 
-def _choice(k: KernelWriter, op: scf.IfOp) -> str | None:
+def _choice(k: OpenClWriter, op: scf.IfOp) -> str | None:
     """Return `condition ? element : otherwise` for a branch that only loads."""
     if len(op.results) != 1 or not op.results[0].uses or is_mask(op.results[0].type):
         return None
@@ -100,12 +100,12 @@ def _choice(k: KernelWriter, op: scf.IfOp) -> str | None:
     return f"{condition} ? {text} : {k.text(otherwise.operands[0], PRECEDENCE['?'])}"
 
 
-def _moved(k: KernelWriter, value: SSAValue) -> str:
+def _moved(k: OpenClWriter, value: SSAValue) -> str:
     """Return a value as assigned to a variable; masks have 32-bit elements there."""
     return k.mask(value, 32) if is_mask(value.type) else k.text(value)
 
 
-def _body(k: KernelWriter, block: Block, names: Sequence[str]) -> None:
+def _body(k: OpenClWriter, block: Block, names: Sequence[str]) -> None:
     """Emit the ops of a region and assign its yielded values to variables, without reading any
     of them after its assignment."""
     k.block(block)
@@ -141,5 +141,5 @@ def _reads_assigned(moves: Sequence[tuple[str, str]]) -> bool:
 
 
 @writes(scf.YieldOp)
-def write_yield(k: KernelWriter, op: scf.YieldOp) -> None:
+def write_yield(k: OpenClWriter, op: scf.YieldOp) -> None:
     """Emit nothing: the enclosing op assigns the yielded values."""

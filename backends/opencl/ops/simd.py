@@ -9,14 +9,14 @@ from xdsl.utils.type import get_element_type_or_self
 
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import lanes, scalar_type, unsigned, value_type
-from tcopt.backends.opencl.emit.writer import KernelWriter
+from tcopt.backends.opencl.emit.writer import OpenClWriter
 from tcopt.backends.opencl.ops.vector import lane, picked
 from tcopt.dialects.simd import DotOp
 from tcopt.support.errors import UnsupportedError
 
 
 @writes(DotOp)
-def write_dot(k: KernelWriter, op: DotOp) -> None:
+def write_dot(k: OpenClWriter, op: DotOp) -> None:
     """Call a function that adds the products, which compilers turn into an instruction."""
     narrow = op.lhs.type.element_type if isinstance(op.lhs.type, VectorType) else None
     wide = get_element_type_or_self(op.result.type)
@@ -48,7 +48,7 @@ def write_dot(k: KernelWriter, op: DotOp) -> None:
     k.assign(op.result, f"({value_type(op.result.type)})({listed})", default="dot")
 
 
-def _group_of(k: KernelWriter, value: SSAValue, number: int, group: int) -> str:
+def _group_of(k: OpenClWriter, value: SSAValue, number: int, group: int) -> str:
     """Return the factors of one lane; a broadcast group is the same for all lanes."""
     source = value.owner
     if isinstance(source, vector.BroadcastOp) and isinstance(source.source.type, VectorType):

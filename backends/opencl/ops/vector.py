@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, OpenClWriter, Text
 from tcopt.backends.opencl.ops.arith import mask_literal
 from tcopt.dialects import vector_
 from tcopt.dialects.vector_.common import int_values
@@ -45,16 +45,16 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return value.type.get_shape()
 
 
-def _type(k: KernelWriter, value: SSAValue) -> str:
+def _type(k: OpenClWriter, value: SSAValue) -> str:
     """Return the type of a result; masks have 32-bit elements."""
     return mask_type(32, lanes(value.type)) if is_mask(value.type) else k.value_type(value.type)
 
 
-def _source(k: KernelWriter, value: SSAValue) -> str:
+def _source(k: OpenClWriter, value: SSAValue) -> str:
     return k.mask(value, 32, 100) if is_mask(value.type) else k.text(value, 100)
 
 
-def picked(k: KernelWriter, value: SSAValue, picks: Sequence[int]) -> str:
+def picked(k: OpenClWriter, value: SSAValue, picks: Sequence[int]) -> str:
     """Return the lanes `picks` of a vector."""
     count = lanes(value.type)
     if list(picks) == list(range(count)):
@@ -69,7 +69,7 @@ def picked(k: KernelWriter, value: SSAValue, picks: Sequence[int]) -> str:
 
 
 @writes(vector.BroadcastOp)
-def write_broadcast(k: KernelWriter, op: vector.BroadcastOp) -> None:
+def write_broadcast(k: OpenClWriter, op: vector.BroadcastOp) -> None:
     source, result = op.source, op.vector
     if not isinstance(source.type, VectorType):
         text = k.text(source)
@@ -88,7 +88,7 @@ def write_broadcast(k: KernelWriter, op: vector.BroadcastOp) -> None:
 
 
 @writes(vector_.FromElementsOp)
-def write_from_elements(k: KernelWriter, op: vector_.FromElementsOp) -> None:
+def write_from_elements(k: OpenClWriter, op: vector_.FromElementsOp) -> None:
     elements = k.texts(op.elements)
     if is_mask(op.result.type):
         elements = [f"-(int)({element})" for element in elements]
@@ -96,7 +96,7 @@ def write_from_elements(k: KernelWriter, op: vector_.FromElementsOp) -> None:
 
 
 @writes(vector_.StepOp)
-def write_step(k: KernelWriter, op: vector_.StepOp) -> None:
+def write_step(k: OpenClWriter, op: vector_.StepOp) -> None:
     k.define(op.result, vector_of(_type(k, op.result), _numbers(op.result)))
 
 
@@ -105,7 +105,7 @@ def _numbers(value: SSAValue) -> list[str]:
 
 
 @writes(vector_.ConstantMaskOp)
-def write_constant_mask(k: KernelWriter, op: vector_.ConstantMaskOp) -> None:
+def write_constant_mask(k: OpenClWriter, op: vector_.ConstantMaskOp) -> None:
     sizes = op.mask_dim_sizes.get_values()
     points = product(*map(range, _shape(op.result)))
     bits = [all(c < size for c, size in zip(point, sizes, strict=True)) for point in points]
@@ -113,7 +113,7 @@ def write_constant_mask(k: KernelWriter, op: vector_.ConstantMaskOp) -> None:
 
 
 @writes(vector.CreateMaskOp)
-def write_create_mask(k: KernelWriter, op: vector.CreateMaskOp) -> None:
+def write_create_mask(k: OpenClWriter, op: vector.CreateMaskOp) -> None:
     type, parts = _type(k, op.mask_vector), list[str]()
     for dimension, size in enumerate(op.mask_dim_sizes):
         points = product(*map(range, _shape(op.mask_vector)))
@@ -123,7 +123,7 @@ def write_create_mask(k: KernelWriter, op: vector.CreateMaskOp) -> None:
 
 
 @writes(vector_.ShapeCastOp)
-def write_shape_cast(k: KernelWriter, op: vector_.ShapeCastOp) -> None:
+def write_shape_cast(k: OpenClWriter, op: vector_.ShapeCastOp) -> None:
     k.define(op.result, Text(_source(k, op.source)))
 
 
@@ -139,7 +139,7 @@ def _start(op: vector.ExtractOp | vector.InsertOp, shape: Sequence[int]) -> int:
 
 
 @writes(vector.ExtractOp)
-def write_extract(k: KernelWriter, op: vector.ExtractOp) -> None:
+def write_extract(k: OpenClWriter, op: vector.ExtractOp) -> None:
     start = _start(op, _shape(op.vector))
     if isinstance(op.result.type, VectorType):
         k.pure(op, picked(k, op.vector, range(start, start + lanes(op.result.type))))
@@ -150,7 +150,7 @@ def write_extract(k: KernelWriter, op: vector.ExtractOp) -> None:
 
 
 @writes(vector.InsertOp)
-def write_insert(k: KernelWriter, op: vector.InsertOp) -> None:
+def write_insert(k: OpenClWriter, op: vector.InsertOp) -> None:
     start = _start(op, _shape(op.dest))
     if isinstance(op.source.type, VectorType):
         _overlay(k, op, op.source, op.dest, range(start, start + lanes(op.source.type)))
@@ -164,7 +164,7 @@ def write_insert(k: KernelWriter, op: vector.InsertOp) -> None:
 
 
 def _overlay(
-    k: KernelWriter, op: Operation, source: SSAValue, dest: SSAValue, placed: Sequence[int]
+    k: OpenClWriter, op: Operation, source: SSAValue, dest: SSAValue, placed: Sequence[int]
 ) -> None:
     """Return `dest` with lane `placed[i]` replaced by lane i of `source`."""
     elements = [lane(_source(k, dest), number) for number in range(lanes(dest.type))]
@@ -181,7 +181,7 @@ def _slice(shape: Sequence[int], offsets: Sequence[int], sizes: Sequence[int]) -
 
 
 @writes(vector_.ExtractStridedSliceOp)
-def write_extract_slice(k: KernelWriter, op: vector_.ExtractStridedSliceOp) -> None:
+def write_extract_slice(k: OpenClWriter, op: vector_.ExtractStridedSliceOp) -> None:
     shape = _shape(op.vector)
     offsets = int_values(op.offsets)
     offsets = (*offsets, *[0] * (len(shape) - len(offsets)))
@@ -189,14 +189,14 @@ def write_extract_slice(k: KernelWriter, op: vector_.ExtractStridedSliceOp) -> N
 
 
 @writes(vector_.InsertStridedSliceOp)
-def write_insert_slice(k: KernelWriter, op: vector_.InsertStridedSliceOp) -> None:
+def write_insert_slice(k: OpenClWriter, op: vector_.InsertStridedSliceOp) -> None:
     shape, sizes = _shape(op.dest), _shape(op.source)
     padded = (1,) * (len(shape) - len(sizes)) + sizes
     _overlay(k, op, op.source, op.dest, _slice(shape, int_values(op.offsets), padded))
 
 
 @writes(vector_.TransposeOp)
-def write_transpose(k: KernelWriter, op: vector_.TransposeOp) -> None:
+def write_transpose(k: OpenClWriter, op: vector_.TransposeOp) -> None:
     strides = _flat(_shape(op.vector))
     moved = [strides[d] for d in op.permutation.get_values()]
     points = product(*map(range, _shape(op.result)))
@@ -205,7 +205,7 @@ def write_transpose(k: KernelWriter, op: vector_.TransposeOp) -> None:
 
 
 @writes(vector.ShuffleOp)
-def write_shuffle(k: KernelWriter, op: vector.ShuffleOp) -> None:
+def write_shuffle(k: OpenClWriter, op: vector.ShuffleOp) -> None:
     picks = [max(pick, 0) for pick in op.mask.get_values()]
     count = lanes(op.v1.type)
     if all(pick < count for pick in picks):
@@ -231,7 +231,7 @@ _NAN_WINS = {"minimumf": ("minimum", "fmin"), "maximumf": ("maximum", "fmax")}
 
 
 @writes(vector_.ReductionOp)
-def write_reduction(k: KernelWriter, op: vector_.ReductionOp) -> None:
+def write_reduction(k: OpenClWriter, op: vector_.ReductionOp) -> None:
     """Combine the halves of a vector recursively if reassociation is allowed."""
     kind = op.kind.data.value
     count = lanes(op.vector.type)
@@ -256,7 +256,7 @@ def _is_free(op: vector_.ReductionOp) -> bool:
     return FastMathFlag.REASSOC in op.fastmath.data
 
 
-def _halved(k: KernelWriter, op: vector_.ReductionOp, kind: str, terms: list[str]) -> str:
+def _halved(k: OpenClWriter, op: vector_.ReductionOp, kind: str, terms: list[str]) -> str:
     while len(terms) > 1:
         half = (len(terms) + 1) // 2
         rest = terms[half:]
@@ -265,7 +265,7 @@ def _halved(k: KernelWriter, op: vector_.ReductionOp, kind: str, terms: list[str
     return terms[0]
 
 
-def _combine(k: KernelWriter, op: vector_.ReductionOp, kind: str, a: str, b: str) -> str:
+def _combine(k: OpenClWriter, op: vector_.ReductionOp, kind: str, a: str, b: str) -> str:
     if kind in _OPERATORS:
         return f"({a} {_OPERATORS[kind]} {b})"
     if kind in _NAN_WINS:

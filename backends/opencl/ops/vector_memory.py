@@ -10,13 +10,13 @@ from xdsl.ir import Attribute, SSAValue
 from tcopt.backends.opencl.emit.packed import load_packed, store_packed
 from tcopt.backends.opencl.emit.registry import writes
 from tcopt.backends.opencl.emit.types import is_mask, lanes, mask_type
-from tcopt.backends.opencl.emit.writer import PRECEDENCE, KernelWriter, Text
+from tcopt.backends.opencl.emit.writer import PRECEDENCE, OpenClWriter, Text
 from tcopt.backends.opencl.ops.vector import lane, vector_of
 from tcopt.dialects import vector_
 
 
 @writes(vector.LoadOp)
-def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
+def write_load(k: OpenClWriter, op: vector.LoadOp) -> None:
     """Masks are bytes in memory."""
     result = op.results[0]
     if is_mask(result.type):
@@ -25,7 +25,7 @@ def write_load(k: KernelWriter, op: vector.LoadOp) -> None:
         k.assign(result, loaded_vector(k, op), default=op.operands[0].name_hint or "v")
 
 
-def loaded_vector(k: KernelWriter, op: vector.LoadOp) -> str:
+def loaded_vector(k: OpenClWriter, op: vector.LoadOp) -> str:
     """Return the expression of a contiguous vector load."""
     source, *indices = op.operands
     count = lanes(op.results[0].type)
@@ -35,7 +35,7 @@ def loaded_vector(k: KernelWriter, op: vector.LoadOp) -> str:
 
 
 @writes(vector.StoreOp)
-def write_store(k: KernelWriter, op: vector.StoreOp) -> None:
+def write_store(k: OpenClWriter, op: vector.StoreOp) -> None:
     value, target, *indices = op.operands
     count = lanes(value.type)
     text = k.text(value)
@@ -49,19 +49,19 @@ def write_store(k: KernelWriter, op: vector.StoreOp) -> None:
 
 
 @writes(vector.MaskedLoadOp)
-def write_masked_load(k: KernelWriter, op: vector.MaskedLoadOp) -> None:
+def write_masked_load(k: OpenClWriter, op: vector.MaskedLoadOp) -> None:
     memref, *indices, mask, pass_thru = op.operands
     _load_lanes(k, op.results[0], memref, indices, range(lanes(mask.type)), mask, pass_thru)
 
 
 @writes(vector_.GatherOp)
-def write_gather(k: KernelWriter, op: vector_.GatherOp) -> None:
+def write_gather(k: OpenClWriter, op: vector_.GatherOp) -> None:
     offsets = _offsets(k, op.index_vec)
     _load_lanes(k, op.result, op.base, op.indices, offsets, op.mask, op.pass_thru)
 
 
 def _load_lanes(
-    k: KernelWriter,
+    k: OpenClWriter,
     result: SSAValue,
     buffer: SSAValue,
     indices: Sequence[SSAValue],
@@ -87,24 +87,24 @@ def _load_lanes(
     k.assign(result, vector_of(_written_type(k, result.type), elements))
 
 
-def _written_type(k: KernelWriter, type: Attribute) -> str:
+def _written_type(k: OpenClWriter, type: Attribute) -> str:
     return mask_type(32, lanes(type)) if is_mask(type) else k.value_type(type)
 
 
 @writes(vector.MaskedStoreOp)
-def write_masked_store(k: KernelWriter, op: vector.MaskedStoreOp) -> None:
+def write_masked_store(k: OpenClWriter, op: vector.MaskedStoreOp) -> None:
     memref, *indices, mask, value = op.operands
     _store_lanes(k, memref, indices, range(lanes(mask.type)), mask, value)
 
 
 @writes(vector_.ScatterOp)
-def write_scatter(k: KernelWriter, op: vector_.ScatterOp) -> None:
+def write_scatter(k: OpenClWriter, op: vector_.ScatterOp) -> None:
     offsets = _offsets(k, op.index_vec)
     _store_lanes(k, op.base, op.indices, offsets, op.mask, op.value_to_store)
 
 
 def _store_lanes(
-    k: KernelWriter,
+    k: OpenClWriter,
     buffer: SSAValue,
     indices: Sequence[SSAValue],
     offsets: Sequence[int | str],
@@ -128,7 +128,7 @@ def _store_lanes(
         k.line(store if on == "-1" else f"if ({on}) {store}")
 
 
-def _element(k: KernelWriter, buffer: SSAValue, base: str, offset: int | str) -> str:
+def _element(k: OpenClWriter, buffer: SSAValue, base: str, offset: int | str) -> str:
     if k.is_packed(buffer):
         return load_packed(k, buffer, _sum(base, offset))
     return f"{k.text(buffer)}[{_sum(base, offset)}]"
@@ -138,7 +138,7 @@ def _sum(base: str, offset: int | str) -> str:
     return base if offset == 0 else f"{base} + {offset}"
 
 
-def _offsets(k: KernelWriter, offsets: SSAValue) -> list[int | str]:
+def _offsets(k: OpenClWriter, offsets: SSAValue) -> list[int | str]:
     """Return the offset of each lane's element from the first, as integers if they are known."""
     text = k.text(offsets)
     literal = text.partition(")(")[2].removesuffix(")")
@@ -149,7 +149,7 @@ def _offsets(k: KernelWriter, offsets: SSAValue) -> list[int | str]:
     return [lane(named, number) for number in range(lanes(offsets.type))]
 
 
-def _lane_conditions(k: KernelWriter, mask: SSAValue) -> list[str]:
+def _lane_conditions(k: OpenClWriter, mask: SSAValue) -> list[str]:
     """Return a condition for each lane: `-1` if always true, `0` if always false."""
     count = lanes(mask.type)
     literal = k.text(mask).partition(f"({mask_type(32, count)})(")[2].removesuffix(")")
@@ -160,7 +160,7 @@ def _lane_conditions(k: KernelWriter, mask: SSAValue) -> list[str]:
     return [lane(named, number) for number in range(count)]
 
 
-def _named(k: KernelWriter, value: SSAValue) -> str:
+def _named(k: OpenClWriter, value: SSAValue) -> str:
     """Return a value as a name or a literal, so that its lanes can be accessed."""
     text = k.text(value)
     if text.isidentifier() or (text.startswith("(") and text.count("(") == 2):

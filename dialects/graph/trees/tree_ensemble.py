@@ -29,14 +29,14 @@ from tcopt.dialects.graph.core.types import (
 )
 from tcopt.dialects.graph.trees.tree_nodes import (
     FEATURE_BITS,
-    Relation,
+    NodeRelation,
     unpack_nodes,
     words_of,
 )
 from tcopt.dialects.graph.trees.tree_walk import TreeWriter
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 
-_SETS = range(1 << len(Relation))
+_SETS = range(1 << len(NodeRelation))
 
 
 @irdl_op_definition
@@ -74,8 +74,8 @@ class TreeEnsembleOp(OpaqueOp):
         count: int,
         aggregate: TreeAggregate,
         depth: int,
-        common: Relation,
-        varying: Relation,
+        common: NodeRelation,
+        varying: NodeRelation,
     ):
         """Operands are in the order listed above."""
         super().__init__(
@@ -118,7 +118,7 @@ class TreeEnsembleOp(OpaqueOp):
             raise VerifyException(f"operands of {types} are not trees with {count} targets")
         common, varying = self.common.value.data, self.varying.value.data
         if (
-            not (0 <= common < 1 << len(Relation) and 0 <= varying < 1 << len(Relation))
+            not (0 <= common < 1 << len(NodeRelation) and 0 <= varying < 1 << len(NodeRelation))
             or common & varying
         ):
             raise VerifyException(
@@ -140,8 +140,8 @@ class TreeEnsembleOp(OpaqueOp):
             with np.errstate(invalid="ignore"):
                 relation = np.select(
                     [value < threshold, value == threshold, value > threshold],
-                    [Relation.LESS, Relation.EQUAL, Relation.GREATER],
-                    np.where(np.isnan(value), Relation.UNORDERED, 0),
+                    [NodeRelation.LESS, NodeRelation.EQUAL, NodeRelation.GREATER],
+                    np.where(np.isnan(value), NodeRelation.UNORDERED, 0),
                 )
             tests = fields.tests[node] | self.common.value.data
             child = fields.children[node, ((tests & relation) != 0).astype(np.int64)]
@@ -165,5 +165,5 @@ class TreeEnsembleOp(OpaqueOp):
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:
         """Write loops that follow several paths together, to hide the latency of loads."""
-        tests = Relation(self.common.value.data), Relation(self.varying.value.data)
+        tests = NodeRelation(self.common.value.data), NodeRelation(self.varying.value.data)
         TreeWriter(k, buffers, self.aggregate.data, self.depth.value.data, *tests).write()

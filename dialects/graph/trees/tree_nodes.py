@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 FEATURE_BITS = 28
 
 
-class Relation(IntFlag):
+class NodeRelation(IntFlag):
     """Relation of a feature to a threshold; a test is the set of relations in which it holds."""
 
     LESS = 1

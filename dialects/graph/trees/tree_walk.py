@@ -12,7 +12,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.core.attributes import TreeAggregate
 from tcopt.dialects.graph.core.types import bits_of
-from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, Relation, words_of
+from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, NodeRelation, words_of
 from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
 
 _TOGETHER = 8
@@ -49,8 +49,8 @@ _LONG_LIST = 48
 _NEAR = 1 << 15
 """Size in bytes of the trees that stay in L1 from one row to the next."""
 
-_LESS_EQUAL = Relation.LESS | Relation.EQUAL
-_GREATER_EQUAL = Relation.GREATER | Relation.EQUAL
+_LESS_EQUAL = NodeRelation.LESS | NodeRelation.EQUAL
+_GREATER_EQUAL = NodeRelation.GREATER | NodeRelation.EQUAL
 _WORD = IntegerType(32, Signedness.UNSIGNED)
 _DOUBLE_WORD = IntegerType(64, Signedness.UNSIGNED)
 
@@ -132,8 +132,8 @@ class TreeWriter:
         buffers: Sequence[Buffer],
         aggregate: TreeAggregate,
         depth: int,
-        common: Relation,
-        varying: Relation,
+        common: NodeRelation,
+        varying: NodeRelation,
     ):
         self._k = k
         self._x, self._nodes, self._roots = buffers[:3]
@@ -285,19 +285,19 @@ class TreeWriter:
     def _holds(self, value: Scalar, threshold: Scalar, head: Scalar) -> Scalar:
         """Return whether a node's test holds."""
         tests = {
-            Relation.LESS: lambda: value < threshold,
-            Relation.EQUAL: lambda: value.equals(threshold),
-            Relation.GREATER: lambda: value > threshold,
-            Relation.UNORDERED: lambda: value.differs(value),
+            NodeRelation.LESS: lambda: value < threshold,
+            NodeRelation.EQUAL: lambda: value.equals(threshold),
+            NodeRelation.GREATER: lambda: value > threshold,
+            NodeRelation.UNORDERED: lambda: value.differs(value),
         }
 
-        def any_of(relations: Relation) -> Scalar:
+        def any_of(relations: NodeRelation) -> Scalar:
             if relations in (_LESS_EQUAL, _GREATER_EQUAL):
                 return value <= threshold if relations == _LESS_EQUAL else value >= threshold
             found = [test() for each, test in tests.items() if each in relations]
             return reduce(Scalar.__or__, found, self._k.scalar(False, i1))
 
-        if Relation.UNORDERED in self._common:
+        if NodeRelation.UNORDERED in self._common:
             # No threshold is nan, so only a nan fails all comparisons.
             holds = ~any_of(~self._common)
         else:

@@ -32,7 +32,7 @@ from tcopt.dialects.graph.core.types import (
 from tcopt.dialects.graph.core.weights import WeightStore
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
 from tcopt.support.errors import ImportModelError, UnsupportedError
@@ -71,7 +71,7 @@ class GraphBuilder:
         block: Block,
         weights: WeightStore,
         reader: TensorReader,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ModelLimits = DEFAULT_LIMITS,
     ):
         self.block = block
         self.weights = weights

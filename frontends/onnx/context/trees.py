@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tcopt.dialects.graph.trees.tree_nodes import (
     NodeFields,
-    Relation,
+    NodeRelation,
     addresses_of,
     pack_nodes,
     words_of,
@@ -97,18 +97,22 @@ class Trees:
     def simplify_nan_thresholds(self) -> None:
         """Rewrite tests against NaN, so that thresholds need no run-time check for NaN."""
         nan = np.isnan(self.thresholds)
-        differs = nan & ((self.tests & Relation.LESS) != 0) & ((self.tests & Relation.GREATER) != 0)
-        tracks = nan & ~differs & ((self.tests & Relation.UNORDERED) != 0)
+        differs = (
+            nan
+            & ((self.tests & NodeRelation.LESS) != 0)
+            & ((self.tests & NodeRelation.GREATER) != 0)
+        )
+        tracks = nan & ~differs & ((self.tests & NodeRelation.UNORDERED) != 0)
         self.thresholds = np.where(differs | tracks, 0, self.thresholds)
-        self.tests = np.where(tracks, Relation.UNORDERED, self.tests)
-        self.tests = np.where(differs, ~Relation(0), self.tests)
+        self.tests = np.where(tracks, NodeRelation.UNORDERED, self.tests)
+        self.tests = np.where(differs, ~NodeRelation(0), self.tests)
 
-    def relations(self) -> tuple[Relation, Relation]:
+    def relations(self) -> tuple[NodeRelation, NodeRelation]:
         """Return the relations in which all tests hold, and those in which only some do."""
         if not self.inner:
-            return Relation(0), Relation(0)
+            return NodeRelation(0), NodeRelation(0)
         every, some = (int(f.reduce(self.tests)) for f in (np.bitwise_and, np.bitwise_or))
-        return Relation(every), Relation(some & ~every)
+        return NodeRelation(every), NodeRelation(some & ~every)
 
     def records(self, dtype: np.dtype[Any]) -> tuple[NDArray[np.uint32], Numbers]:
         """Return packed inner nodes (`dialects.graph.tree_nodes`), and the addresses of roots."""

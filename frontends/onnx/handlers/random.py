@@ -29,7 +29,7 @@ _HIGH_BITS, _LOW_BITS = 27, 26
 """Number of bits of the two words that form a double in [0, 1)."""
 
 
-class Source:
+class NodeRandom:
     """Random numbers of one node."""
 
     def __init__(self, ctx: NodeContext):
@@ -98,7 +98,7 @@ def _scaled(ctx: NodeContext, x: SSAValue, factor: float, offset: float) -> SSAV
 def _made(ctx: NodeContext, shape: Sequence[int], element: Attribute) -> SSAValue:
     """Return values of the distribution that the operator is named after."""
     ctx.check(all(extent >= 0 for extent in shape), f"shape {list(shape)} has a negative extent")
-    source = Source(ctx)
+    source = NodeRandom(ctx)
     if ctx.op_type.startswith("RandomNormal"):
         normal = source.normal(shape, element)
         return _scaled(ctx, normal, ctx.get_float("scale"), ctx.get_float("mean"))
@@ -126,7 +126,9 @@ def bernoulli(ctx: NodeContext) -> SSAValue:
     target = ctx.get_element_type("dtype", TensorProto.UNDEFINED) or ctx.element(ctx.input(0))
     wide = f64 if ctx.element(x) == f64 else f32
     below = ctx.emit(
-        graph.CompareOp(Source(ctx).uniform(ctx.shape(x), wide), cast(ctx, x, wide), predicate="lt")
+        graph.CompareOp(
+            NodeRandom(ctx).uniform(ctx.shape(x), wide), cast(ctx, x, wide), predicate="lt"
+        )
     )
     return cast(ctx, below, target)
 
@@ -142,7 +144,7 @@ def multinomial(ctx: NodeContext) -> SSAValue:
     shares = ctx.emit(graph.SoftmaxOp(wide, axis=1))
     sums = ctx.emit(graph.CumsumOp(shares, axis=1))
     total = ctx.emit(graph.SliceOp(sums, [0, classes - 1], [batch, 1]))
-    drawn = Source(ctx).uniform((batch, count), ctx.element(wide))
+    drawn = NodeRandom(ctx).uniform((batch, count), ctx.element(wide))
     drawn = reshaped(ctx, ctx.emit(graph.MulOp(drawn, total)), (batch, count, 1))
     limits = reshaped(ctx, sums, (batch, 1, classes))
     passed = cast(ctx, ctx.emit(graph.CompareOp(limits, drawn, predicate="le")), i32)
@@ -167,7 +169,7 @@ def dropout(ctx: NodeContext) -> list[SSAValue | None]:
     wide = f64 if ctx.element(x) == f64 else f32
     share = ctx.array(np.array(0.5, np.float64)) if ratio is None else ratio
     share = reshaped(ctx, cast(ctx, share, wide), ())
-    drawn = Source(ctx).uniform(ctx.shape(x), wide)
+    drawn = NodeRandom(ctx).uniform(ctx.shape(x), wide)
     mask = ctx.emit(graph.CompareOp(drawn, share, predicate="ge"))
     left = ctx.emit(graph.SubOp(ctx.literal(1.0, share), share))
     scaled = ctx.emit(graph.DivOp(cast(ctx, x, wide), left))

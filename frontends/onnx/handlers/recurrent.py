@@ -44,7 +44,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Step:
+class RecurrentStep:
     """One iteration of a cell, on values of shape [batch, ...].
 
     Attributes:
@@ -102,7 +102,7 @@ class Step:
         return self.ctx.emit(graph.SubOp(self.ctx.literal(1.0, value), value))
 
 
-Cell = Callable[[Step], States]
+Cell = Callable[[RecurrentStep], States]
 
 
 def _product(ctx: NodeContext, x: SSAValue, rows: SSAValue, scales: States) -> SSAValue:
@@ -113,13 +113,13 @@ def _no_scales(ctx: NodeContext, place: int, direction: int) -> States:
     return []
 
 
-def _rnn(step: Step) -> States:
+def _rnn(step: RecurrentStep) -> States:
     """Compute h' = f(x W + h R)."""
     (h,) = step.states
     return [step.apply(0, step.add(step.projected, step.product(h, step.r)))]
 
 
-def _gru(step: Step) -> States:
+def _gru(step: RecurrentStep) -> States:
     """Compute gates z (update) and r (reset), and h' = (1 - z) n + z h."""
     (h,) = step.states
     gates = step.product(h, step.rows(0, 2))
@@ -137,7 +137,7 @@ def _gru(step: Step) -> States:
     return [step.add(step.mul(step.one_minus(z), n), step.mul(z, h))]
 
 
-def _lstm(step: Step) -> States:
+def _lstm(step: RecurrentStep) -> States:
     """Compute gates i (input), o (output), f (forget), and c' = f c + i g(n), h' = o h(c')."""
     h, c = step.states
     gates = step.add(step.projected, step.product(h, step.r))
@@ -157,7 +157,7 @@ def _lstm(step: Step) -> States:
 
 
 @dataclass(frozen=True)
-class Layer:
+class RecurrentLayer:
     """Definition of a kind of recurrent layer.
 
     Attributes:
@@ -179,9 +179,9 @@ class Layer:
     scales: Callable[[NodeContext, int, int], States] = _no_scales
 
 
-_RNN = Layer(_rnn, 1, ("Tanh",))
-_GRU = Layer(_gru, 3, ("Sigmoid", "Tanh"), split_bias=1)
-LSTM = Layer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2)
+_RNN = RecurrentLayer(_rnn, 1, ("Tanh",))
+_GRU = RecurrentLayer(_gru, 3, ("Sigmoid", "Tanh"), split_bias=1)
+LSTM = RecurrentLayer(_lstm, 4, ("Sigmoid", "Tanh", "Tanh"), states=2)
 
 
 @handler("RNN", since=7)
@@ -202,7 +202,7 @@ def lstm(ctx: NodeContext) -> list[SSAValue | None]:
     return recurrent_layer(ctx, LSTM)
 
 
-def recurrent_layer(ctx: NodeContext, layer: Layer) -> list[SSAValue | None]:
+def recurrent_layer(ctx: NodeContext, layer: RecurrentLayer) -> list[SSAValue | None]:
     """Emit a layer with operands in ONNX's order; return all hidden states and the last states."""
     states = layer.states
     x = ctx.input(0)
@@ -235,7 +235,7 @@ def _directions(ctx: NodeContext) -> list[bool]:
     return known[name]
 
 
-def _hidden(ctx: NodeContext, layer: Layer, directions: int) -> int:
+def _hidden(ctx: NodeContext, layer: RecurrentLayer, directions: int) -> int:
     """Return the size of the state, on which all parameters must agree."""
     x, w, r = (ctx.shape(ctx.input(place)) for place in range(3))
     hidden = r[-1] if len(r) == 3 else 0
@@ -254,7 +254,7 @@ def _hidden(ctx: NodeContext, layer: Layer, directions: int) -> int:
     return hidden
 
 
-def _weights(ctx: NodeContext, layer: Layer, number: int, hidden: int) -> Weights:
+def _weights(ctx: NodeContext, layer: RecurrentLayer, number: int, hidden: int) -> Weights:
     def direction(place: int) -> SSAValue | None:
         value = ctx.optional_input(place)
         if value is None:
@@ -294,7 +294,7 @@ def _initial(
 
 def _direction(
     ctx: NodeContext,
-    layer: Layer,
+    layer: RecurrentLayer,
     x: SSAValue,
     weights: Weights,
     initial: States,
@@ -317,7 +317,7 @@ def _direction(
     def body(inner: NodeContext, values: list[SSAValue]) -> list[SSAValue]:
         old, rest = values[: len(initial)], values[len(initial) :]
         parameters = iter(rest[len(scanned) :])
-        step = Step(
+        step = RecurrentStep(
             inner,
             rest[0],
             old,
@@ -343,7 +343,7 @@ def _direction(
 
 
 def _project(
-    ctx: NodeContext, layer: Layer, x: SSAValue, weights: Weights
+    ctx: NodeContext, layer: RecurrentLayer, x: SSAValue, weights: Weights
 ) -> tuple[SSAValue, SSAValue | None]:
     """Return the product of all inputs with their weights, and the bias that the cell must add."""
     steps, batch, width = ctx.shape(x)

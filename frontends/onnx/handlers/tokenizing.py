@@ -11,7 +11,7 @@ from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.support.data.strings import TEXT
 from tcopt.support.errors import InputError
-from tcopt.support.host.host_functions.tokens import Tokens
+from tcopt.support.host.host_functions.tokens import Tokenizer
 
 
 @handler("com.microsoft.Tokenizer")
@@ -27,7 +27,7 @@ def tokenizer(ctx: NodeContext) -> SSAValue:
         "mark": ctx.get_bool("mark"),
     }
     try:
-        Tokens.of(settings)
+        Tokenizer.of(settings)
     except InputError as error:
         ctx.malformed(error.message, error.hint)
     width = 0

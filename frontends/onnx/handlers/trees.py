@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.attributes import TreeAggregate
 from tcopt.dialects.graph.trees.tree_ensemble import TreeEnsembleOp
-from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, Relation
+from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, NodeRelation
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.trees import NodeNames, Trees
@@ -23,14 +23,14 @@ from tcopt.frontends.onnx.handlers.scores import (
     two_classes,
 )
 
-_LESS, _EQUAL, _GREATER = Relation.LESS, Relation.EQUAL, Relation.GREATER
+_LESS, _EQUAL, _GREATER = NodeRelation.LESS, NodeRelation.EQUAL, NodeRelation.GREATER
 _TESTS = {
     "BRANCH_LEQ": _LESS | _EQUAL,
     "BRANCH_LT": _LESS,
     "BRANCH_GTE": _GREATER | _EQUAL,
     "BRANCH_GT": _GREATER,
     "BRANCH_EQ": _EQUAL,
-    "BRANCH_NEQ": _LESS | _GREATER | Relation.UNORDERED,
+    "BRANCH_NEQ": _LESS | _GREATER | NodeRelation.UNORDERED,
 }
 _MODES = (*_TESTS, "BRANCH_MEMBER")
 """Names of modes in the order of their numbers in TreeEnsemble."""
@@ -95,7 +95,7 @@ def _trees(ctx: NodeContext) -> Trees:
 def _tracking(ctx: NodeContext, tests: np.ndarray) -> np.ndarray:
     """Make tests hold for missing values in nodes that track these."""
     tracks = _list(ctx, "nodes_missing_value_tracks_true", len(tests))
-    return np.where(tracks != 0, tests | Relation.UNORDERED, tests)
+    return np.where(tracks != 0, tests | NodeRelation.UNORDERED, tests)
 
 
 def _write_out_members(ctx: NodeContext, trees: Trees, places: np.ndarray) -> None:

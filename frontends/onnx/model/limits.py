@@ -10,7 +10,7 @@ from tcopt.support.errors import InputError
 
 
 @dataclass(frozen=True)
-class Limits:
+class ModelLimits:
     """Limits that an imported model must not exceed.
 
     Attributes:
@@ -31,17 +31,17 @@ class Limits:
     made_elements: int = 2**26
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ModelLimits()
 
 
-def parse_limits(texts: Iterable[str]) -> Limits:
+def parse_limits(texts: Iterable[str]) -> ModelLimits:
     """Parse limits such as `tensor-bytes=1000000`.
 
     Raises:
         InputError: the limit does not exist, or its value is not a positive integer.
     """
     limits = DEFAULT_LIMITS
-    names = {field.name.replace("_", "-"): field.name for field in fields(Limits)}
+    names = {field.name.replace("_", "-"): field.name for field in fields(ModelLimits)}
     for text in texts:
         name, _, value = text.partition("=")
         if name not in names:

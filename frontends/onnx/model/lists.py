@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tcopt.frontends.onnx.model.inputs import ModelInput
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.options import Shapes
 from tcopt.frontends.onnx.model.values import (
     NOTHING,
@@ -24,7 +24,7 @@ from tcopt.support.errors import ImportModelError, InputError
 
 
 def expand_lists(
-    inputs: Sequence[ModelInput], shapes: Shapes, limits: Limits = DEFAULT_LIMITS
+    inputs: Sequence[ModelInput], shapes: Shapes, limits: ModelLimits = DEFAULT_LIMITS
 ) -> tuple[list[ModelInput], dict[str, Count], Shapes]:
     """Expand sequences and optionals among a model's inputs to tensors.
 
@@ -62,7 +62,7 @@ def expand_lists(
     return found, counts, plain
 
 
-def _shapes_of(item: ModelInput, given: Any, limits: Limits) -> list[Any]:
+def _shapes_of(item: ModelInput, given: Any, limits: ModelLimits) -> list[Any]:
     """Return the shape of each tensor of a sequence or optional."""
     if given is None:
         if item.kind.is_optional:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
-from tcopt.frontends.onnx.model.stage import Stage
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
+from tcopt.frontends.onnx.model.stage import ImportStage
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -47,9 +47,9 @@ class ImportOptions:
     shapes: Shapes = field(default_factory=dict[str, Any], metadata=CODE)
     values: Values = field(default_factory=dict[str, NDArray[Any]], metadata=CODE)
     dims: Mapping[str, int] = field(default_factory=dict[str, int], metadata=CODE)
-    limits: Limits = field(default=DEFAULT_LIMITS, metadata=CODE)
+    limits: ModelLimits = field(default=DEFAULT_LIMITS, metadata=CODE)
     follow_links: bool = field(default=False, metadata=CODE)
-    stage: Stage | None = field(default=None, metadata=CODE)
+    stage: ImportStage | None = field(default=None, metadata=CODE)
 
 
 NO_OPTIONS = ImportOptions()

@@ -19,7 +19,7 @@ class PassedTensor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stage:
+class ImportStage:
     """The part of a model that remains to be imported.
 
     Attributes:
@@ -54,4 +54,4 @@ class Rest:
     """
 
     bounded: Mapping[str, str]
-    stage: Stage | None
+    stage: ImportStage | None

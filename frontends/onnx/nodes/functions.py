@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.core.types import type_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
 from tcopt.frontends.onnx.model.errors import ExpansionError
-from tcopt.frontends.onnx.model.limits import Limits
+from tcopt.frontends.onnx.model.limits import ModelLimits
 from tcopt.frontends.onnx.model.loading import opset_versions
 from tcopt.frontends.onnx.model.types import onnx_element_type
 from tcopt.frontends.onnx.model.values import SequenceValue, Value, Values
@@ -29,7 +29,7 @@ FunctionKey = tuple[str, str, str]
 class ExpansionBudget:
     """Bounds the expansion of functions and branches: small files can describe endless models."""
 
-    limits: Limits
+    limits: ModelLimits
     spent: int = 0
 
     def spend(self, count: int, depth: int, where: str) -> None:
@@ -55,7 +55,7 @@ class ExpansionBudget:
 
 
 def check_expansion(
-    nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto], limits: Limits
+    nodes: Iterable[NodeProto], functions: Mapping[FunctionKey, FunctionProto], limits: ModelLimits
 ) -> None:
     """Raise the error that expanding `nodes` would cause, before doing any work.
 

@@ -22,7 +22,7 @@ from tcopt.frontends.onnx.context.schemas import (
 )
 from tcopt.frontends.onnx.model.errors import ExpansionError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
-from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, Limits
+from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, operator_name
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.model.values import FAILED, Failed, Scope, Value, Values
@@ -38,7 +38,7 @@ from tcopt.frontends.onnx.nodes.functions import (
 )
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.sequences import sequence_handler
-from tcopt.frontends.onnx.nodes.stages import Staging, defer
+from tcopt.frontends.onnx.nodes.stages import NodeStaging, defer
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
@@ -70,13 +70,13 @@ class NodeImporter:
         weights: Mapping[str, Weight],
         opsets: Mapping[str, int],
         problems: Problems,
-        limits: Limits = DEFAULT_LIMITS,
+        limits: ModelLimits = DEFAULT_LIMITS,
     ):
         self.builder = builder
         self.weights = weights
         self.opsets = opsets
         self.problems = problems
-        self.staging: Staging | None = None
+        self.staging: NodeStaging | None = None
         self._functions = model_functions(model)
         check_expansion(model.graph.node, self._functions, limits)
         self._budget = ExpansionBudget(limits)

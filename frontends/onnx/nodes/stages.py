@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError
-from tcopt.frontends.onnx.model.stage import PassedTensor, Rest, Stage
+from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor, Rest
 from tcopt.frontends.onnx.model.values import (
     DEFERRED,
     Deferred,
@@ -43,7 +43,7 @@ EXTENTS = ":extents"
 """Suffix of the output that has the extents of a result."""
 
 
-class Staging:
+class NodeStaging:
     """Decides which nodes are left to the next stage during import.
 
     Args:
@@ -55,7 +55,7 @@ class Staging:
     def __init__(
         self,
         builder: GraphBuilder,
-        stage: Stage,
+        stage: ImportStage,
         arguments: Mapping[str, SSAValue],
         lists: Container[str] = (),
     ):
@@ -194,7 +194,7 @@ class Staging:
         if not self._later:
             return list(results.items()), Rest(bounded, None)
         left = {id(node) for node in self._later}
-        stage = Stage(
+        stage = ImportStage(
             tuple(position for position, node in enumerate(nodes) if id(node) in left),
             tuple(name for name in wanted if name not in results and name not in given),
             tuple(passed),

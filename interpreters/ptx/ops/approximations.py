@@ -6,10 +6,10 @@ Devices approximate them; here they are computed to full precision.
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.ops.arithmetic import finish, operands
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _HIGH = 0xFFFFFFFF00000000
 """Mask of the high word of a double, the only one that f64 approximations read and write."""
@@ -18,7 +18,7 @@ _FUNCTIONS = {"ex2": "exp2", "lg2": "log2", "sin": "sin", "cos": "cos", "tanh": 
 
 
 @executes("sqrt", "rcp", "rsqrt")
-def root(e: KernelWriter, i: Instruction) -> None:
+def root(e: PtxKernelWriter, i: PtxInstruction) -> None:
     (value,) = operands(e, i, 1)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     is_gross = i.type == "f64" and i.has("approx")
@@ -31,14 +31,14 @@ def root(e: KernelWriter, i: Instruction) -> None:
     finish(e, i, _high(e, value) if is_gross else value)
 
 
-def _high(e: KernelWriter, value: str) -> str:
+def _high(e: PtxKernelWriter, value: str) -> str:
     """Clear the low word of a double."""
     bits = e.value(f"bitcast double {value} to i64")
     return e.value(f"bitcast i64 {e.value(f'and i64 {bits}, {_HIGH}')} to double")
 
 
 @executes(*_FUNCTIONS)
-def function(e: KernelWriter, i: Instruction) -> None:
+def function(e: PtxKernelWriter, i: PtxInstruction) -> None:
     (value,) = operands(e, i, 1)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     name = _FUNCTIONS[i.opcode]

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _DIRECTED = ("rz", "rm", "rp")
 """Rounding modes other than to nearest: towards zero, minus infinity and plus infinity."""
 
 
-def operands(e: KernelWriter, i: Instruction, count: int) -> list[str]:
+def operands(e: PtxKernelWriter, i: PtxInstruction, count: int) -> list[str]:
     """Return the first `count` source operands; with `ftz`, subnormals are flushed to 0."""
     values = [e.read(i.scalar(number + 1), i.type) for number in range(count)]
     return [flushed(e, i.type, value) for value in values] if i.has("ftz") else values
 
 
-def finish(e: KernelWriter, i: Instruction, value: str) -> None:
+def finish(e: PtxKernelWriter, i: PtxInstruction, value: str) -> None:
     """Store a result; `sat` clamps it to [0, 1], and `ftz` flushes subnormals to 0."""
     if i.has("sat"):
         value = saturated(e, i.type, value)
     e.write(i.scalar(0), i.type, flushed(e, i.type, value) if i.has("ftz") else value)
 
 
-def flushed(e: KernelWriter, kind: str, value: str) -> str:
+def flushed(e: PtxKernelWriter, kind: str, value: str) -> str:
     """Flush a subnormal f32 to a 0 of the same sign; other types are unchanged."""
     if kind != "f32":
         return value
@@ -34,7 +34,7 @@ def flushed(e: KernelWriter, kind: str, value: str) -> str:
     return e.value(f"select i1 {small}, float {zero}, float {value}")
 
 
-def saturated(e: KernelWriter, kind: str, value: str) -> str:
+def saturated(e: PtxKernelWriter, kind: str, value: str) -> str:
     """Clamp a float to [0, 1]; NaN becomes 0."""
     if not types.is_float(kind):
         e.refuse("saturation")
@@ -45,7 +45,7 @@ def saturated(e: KernelWriter, kind: str, value: str) -> str:
 
 
 @executes("add", "sub", "addc", "subc")
-def add(e: KernelWriter, i: Instruction) -> None:
+def add(e: PtxKernelWriter, i: PtxInstruction) -> None:
     left, right = operands(e, i, 2)
     op, type_ = i.opcode[:3], types.llvm_type(i.type)
     if types.is_float(i.type):
@@ -57,7 +57,7 @@ def add(e: KernelWriter, i: Instruction) -> None:
         finish(e, i, e.value(f"{op} {type_} {left}, {right}"))
 
 
-def _carried(e: KernelWriter, i: Instruction, op: str, left: str, right: str) -> str:
+def _carried(e: PtxKernelWriter, i: PtxInstruction, op: str, left: str, right: str) -> str:
     """Add or subtract with carry-in (`addc`, `subc`, `madc`) and carry-out (`.cc`)."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     wide = f"i{2 * size}"
@@ -73,7 +73,7 @@ def _carried(e: KernelWriter, i: Instruction, op: str, left: str, right: str) ->
 
 
 @executes("mul", "mad", "madc")
-def multiply(e: KernelWriter, i: Instruction) -> None:
+def multiply(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Multiply, keeping the low half, the high half or all of the product; `mad` adds to it."""
     if types.is_float(i.type):
         if i.opcode != "mul":
@@ -105,14 +105,14 @@ def multiply(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("fma")
-def fused(e: KernelWriter, i: Instruction) -> None:
+def fused(e: PtxKernelWriter, i: PtxInstruction) -> None:
     a, b, c = operands(e, i, 3)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     value = e.value(f"call {type_} @llvm.fma.{suffix}({type_} {a}, {type_} {b}, {type_} {c})")
     finish(e, i, _directed(e, i, value, a, b, c))
 
 
-def _directed(e: KernelWriter, i: Instruction, nearest: str, *values: str) -> str:
+def _directed(e: PtxKernelWriter, i: PtxInstruction, nearest: str, *values: str) -> str:
     """Return a result in the instruction's rounding mode, given the result rounded to nearest."""
     mode = next((each for each in _DIRECTED if i.has(each)), None)
     if mode is None:
@@ -143,7 +143,7 @@ def _directed(e: KernelWriter, i: Instruction, nearest: str, *values: str) -> st
     return result
 
 
-def _exact(e: KernelWriter, i: Instruction, values: list[str]) -> tuple[str, str]:
+def _exact(e: PtxKernelWriter, i: PtxInstruction, values: list[str]) -> tuple[str, str]:
     """Return the exact result of an instruction on f32 as an unevaluated sum of two doubles."""
     if i.opcode == "mul":
         return e.value(f"fmul double {values[0]}, {values[1]}"), "0.0"
@@ -182,7 +182,7 @@ UP = _neighbour("next_up", "-1", "1", 1)
 
 
 @executes("div", "rem")
-def divide(e: KernelWriter, i: Instruction) -> None:
+def divide(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Divide, or take the remainder. An integer divisor of 0, undefined in PTX, is taken as 1."""
     left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
@@ -197,7 +197,7 @@ def divide(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("min", "max")
-def extreme(e: KernelWriter, i: Instruction) -> None:
+def extreme(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Return the minimum or maximum; with the modifier `NaN`, a NaN operand makes it NaN."""
     left, right = operands(e, i, 2)
     type_ = types.llvm_type(i.type)
@@ -211,7 +211,7 @@ def extreme(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("neg")
-def negate(e: KernelWriter, i: Instruction) -> None:
+def negate(e: PtxKernelWriter, i: PtxInstruction) -> None:
     (value,) = operands(e, i, 1)
     type_ = types.llvm_type(i.type)
     op = f"fneg {type_} " if types.is_float(i.type) else f"sub {type_} 0, "
@@ -219,7 +219,7 @@ def negate(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("abs")
-def absolute(e: KernelWriter, i: Instruction) -> None:
+def absolute(e: PtxKernelWriter, i: PtxInstruction) -> None:
     (value,) = operands(e, i, 1)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
     if types.is_float(i.type):
@@ -230,7 +230,7 @@ def absolute(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("copysign")
-def copy_sign(e: KernelWriter, i: Instruction) -> None:
+def copy_sign(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Return the second operand with the sign of the first."""
     sign, value = operands(e, i, 2)
     type_, suffix = types.llvm_type(i.type), types.suffix(i.type)
@@ -239,7 +239,7 @@ def copy_sign(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("dp4a")
-def dot(e: KernelWriter, i: Instruction) -> None:
+def dot(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Add the products of four pairs of bytes to an accumulator; each operand has its own
     signedness."""
     total = e.bits(i.scalar(3), "b32")

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 
 @executes("and", "or", "xor")
-def logic(e: KernelWriter, i: Instruction) -> None:
+def logic(e: PtxKernelWriter, i: PtxInstruction) -> None:
     left, right = e.bits(i.scalar(1), i.type), e.bits(i.scalar(2), i.type)
     value = e.value(f"{i.opcode} {types.integer(i.type)} {left}, {right}")
     e.write_bits(i.scalar(0), i.type, value)
 
 
 @executes("not")
-def invert(e: KernelWriter, i: Instruction) -> None:
+def invert(e: PtxKernelWriter, i: PtxInstruction) -> None:
     value = e.bits(i.scalar(1), i.type)
     e.write_bits(i.scalar(0), i.type, e.value(f"xor {types.integer(i.type)} {value}, -1"))
 
 
 @executes("shl", "shr")
-def shift(e: KernelWriter, i: Instruction) -> None:
+def shift(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Shift by an amount that may exceed the width."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     value = e.bits(i.scalar(1), i.type)
@@ -39,7 +39,7 @@ def shift(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("shf")
-def funnel(e: KernelWriter, i: Instruction) -> None:
+def funnel(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Shift a pair of words (funnel shift): `shf.l.wrap.b32 d, low, high, amount`."""
     low, high = e.bits(i.scalar(1), "b32"), e.bits(i.scalar(2), "b32")
     amount = e.bits(i.scalar(3), "b32")
@@ -57,7 +57,7 @@ def funnel(e: KernelWriter, i: Instruction) -> None:
     e.write_bits(i.scalar(0), "b32", e.value(f"trunc i64 {moved} to i32"))
 
 
-def _joined(e: KernelWriter, low: str, high: str) -> str:
+def _joined(e: PtxKernelWriter, low: str, high: str) -> str:
     """Concatenate two words to 64 bits."""
     left = e.value(f"zext i32 {high} to i64")
     left = e.value(f"shl i64 {left}, 32")
@@ -66,7 +66,7 @@ def _joined(e: KernelWriter, low: str, high: str) -> str:
 
 
 @executes("prmt")
-def permute(e: KernelWriter, i: Instruction) -> None:
+def permute(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Select four of eight bytes by 4-bit selectors; a selector's high bit replicates the sign of
     its byte."""
     if i.type != "b32" or len(i.modifiers) != 1:
@@ -93,7 +93,7 @@ def permute(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("bfe")
-def extract(e: KernelWriter, i: Instruction) -> None:
+def extract(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Extract a bit field, which is sign-extended if the type is signed."""
     size, type_ = types.bits(i.type), types.integer(i.type)
     shift_right = "ashr" if types.is_signed(i.type) else "lshr"
@@ -112,7 +112,7 @@ def extract(e: KernelWriter, i: Instruction) -> None:
     e.write_bits(i.scalar(0), i.type, e.value(f"trunc i128 {right} to {type_}"))
 
 
-def _at_most(e: KernelWriter, operand: str, most: int) -> str:
+def _at_most(e: PtxKernelWriter, operand: str, most: int) -> str:
     """Return the low byte of an operand, clamped to `most`, as an i128."""
     byte = e.value(f"and i32 {e.bits(operand, 'u32')}, 255")
     least = e.value(f"call i32 @llvm.umin.i32(i32 {byte}, i32 {most})")
@@ -120,7 +120,7 @@ def _at_most(e: KernelWriter, operand: str, most: int) -> str:
 
 
 @executes("lop3")
-def table(e: KernelWriter, i: Instruction) -> None:
+def table(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Compute a bitwise function of three operands, given by an immediate truth table."""
     words = [e.bits(i.scalar(number), "b32") for number in (1, 2, 3)]
     inverse = [e.value(f"xor i32 {word}, -1") for word in words]
@@ -135,7 +135,7 @@ def table(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("popc", "clz", "brev")
-def count(e: KernelWriter, i: Instruction) -> None:
+def count(e: PtxKernelWriter, i: PtxInstruction) -> None:
     type_ = types.integer(i.type)
     value = e.bits(i.scalar(1), i.type)
     name = {"popc": "ctpop", "clz": "ctlz", "brev": "bitreverse"}[i.opcode]

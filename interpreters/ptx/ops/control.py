@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import layout, types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter, label_name
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter, label_name
 from tcopt.interpreters.ptx.ops.arithmetic import operands
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _INTEGER = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 _ORDERED = ("lt", "le", "gt", "ge")
@@ -14,7 +14,7 @@ _FLOAT = {"eq": "oeq", "ne": "one", "num": "ord", "nan": "uno", "neu": "une", "e
 
 
 @executes("bra")
-def branch(e: KernelWriter, i: Instruction) -> None:
+def branch(e: PtxKernelWriter, i: PtxInstruction) -> None:
     target = label_name(i.scalar(0))
     if i.guard is None:
         e.jump(f"br label %{target}")
@@ -26,12 +26,12 @@ def branch(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("ret", "exit")
-def end(e: KernelWriter, i: Instruction) -> None:
+def end(e: PtxKernelWriter, i: PtxInstruction) -> None:
     e.jump("br label %end")
 
 
 @executes("bar", "barrier")
-def barrier(e: KernelWriter, i: Instruction) -> None:
+def barrier(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Wait for all threads of the block; `bar` is always aligned."""
     if not i.has("sync") or i.operands != ("0",):
         e.refuse("only a barrier of all threads is supported")
@@ -40,7 +40,7 @@ def barrier(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("membar", "fence")
-def fence(e: KernelWriter, i: Instruction) -> None:
+def fence(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Emit nothing: threads run one at a time, so that memory is always consistent."""
 
 
@@ -58,7 +58,7 @@ def predicate(comparison: str, type_: str) -> str | None:
 
 
 @executes("setp")
-def set_predicate(e: KernelWriter, i: Instruction) -> None:
+def set_predicate(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Compare, and combine with another predicate: `setp.lt.and.s32 %p1|%p2, %r1, %r2, %p3`.
 
     The second result is that of the negated comparison. For f16x2, the two results are those of
@@ -87,7 +87,7 @@ def set_predicate(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("selp")
-def select(e: KernelWriter, i: Instruction) -> None:
+def select(e: PtxKernelWriter, i: PtxInstruction) -> None:
     type_ = types.integer(i.type)
     yes, no = e.bits(i.scalar(1), i.type), e.bits(i.scalar(2), i.type)
     condition = e.read(i.scalar(3), "pred")
@@ -97,7 +97,7 @@ def select(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("mov")
-def move(e: KernelWriter, i: Instruction) -> None:
+def move(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Copy a register, or pack or unpack a vector."""
     results, sources = i.vector(0), i.vector(1)
     type_ = types.integer(i.type)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import types
-from tcopt.interpreters.ptx.kernel_writer import ROUND_BF16, KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import ROUND_BF16, PtxKernelWriter
 from tcopt.interpreters.ptx.ops.arithmetic import flushed, saturated
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _WHOLE = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _WIDTHS = {"bf16": 32, "f16": 16, "f32": 32, "f64": 64}
@@ -14,7 +14,7 @@ _WIDTHS = {"bf16": 32, "f16": 16, "f32": 32, "f64": 64}
 
 
 @executes("cvt")
-def convert(e: KernelWriter, i: Instruction) -> None:
+def convert(e: PtxKernelWriter, i: PtxInstruction) -> None:
     if i.has("rz") or i.has("rm") or i.has("rp"):
         e.refuse("rounding")
     if i.modifiers[-2] in ("f16x2", "bf16x2"):
@@ -43,7 +43,7 @@ def convert(e: KernelWriter, i: Instruction) -> None:
         e.write_bits(i.scalar(0), target, resized)
 
 
-def _rounded(e: KernelWriter, i: Instruction, value: str, source: str) -> str:
+def _rounded(e: PtxKernelWriter, i: PtxInstruction, value: str, source: str) -> str:
     """Round a float to an integral value if the instruction has such a rounding mode."""
     name = next((_WHOLE[each] for each in _WHOLE if i.has(each)), None)
     if name is None:
@@ -52,7 +52,7 @@ def _rounded(e: KernelWriter, i: Instruction, value: str, source: str) -> str:
     return e.value(f"call {type_} @llvm.{name}.{types.suffix(source)}({type_} {value})")
 
 
-def _float(e: KernelWriter, value: str, source: str, target: str) -> str:
+def _float(e: PtxKernelWriter, value: str, source: str, target: str) -> str:
     if _WIDTHS[source] == _WIDTHS[target]:
         return value
     if (source, target) == ("f64", "f16"):
@@ -84,7 +84,7 @@ _NARROW = (
 double rounding; on most CPUs LLVM would call a library function instead."""
 
 
-def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:
+def _integer(e: PtxKernelWriter, value: str, source: str, target: str) -> str:
     """Convert a float to an integer with saturation.
 
     NaN becomes 0, or, if the source or target has 64 bits, the integer with only its highest bit
@@ -102,7 +102,7 @@ def _integer(e: KernelWriter, value: str, source: str, target: str) -> str:
     return e.value(f"select i1 {is_nan}, {result} {highest}, {result} {found}")
 
 
-def _pack(e: KernelWriter, i: Instruction) -> None:
+def _pack(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Convert two floats and pack them into a word, the first one in the high half."""
     kind = i.modifiers[-2].removesuffix("x2")
     word = "0"
@@ -120,7 +120,7 @@ def _pack(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("cvta")
-def convert_address(e: KernelWriter, i: Instruction) -> None:
+def convert_address(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Copy an address: generic addresses equal those in global and local memory.
 
     Shared memory has no generic addresses.

@@ -6,17 +6,17 @@ from functools import cache
 
 from tcopt.interpreters.ptx import layout
 from tcopt.interpreters.ptx.function_text import FunctionText
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.ops.memory import checked
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _ALL = "-1"
 """Mask of all lanes of a warp."""
 
 
 @executes("ldmatrix")
-def load_matrices(e: KernelWriter, i: Instruction) -> None:
+def load_matrices(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Load 8 x 8 matrices of 16-bit elements; lanes 8n to 8n + 7 hold the row addresses of the
     n-th matrix."""
     if not (i.has("m8n8") and i.has("shared") and i.has("b16")):
@@ -48,19 +48,19 @@ def load_matrices(e: KernelWriter, i: Instruction) -> None:
         e.write_bits(result, "b32", word)
 
 
-def _half(e: KernelWriter, address: str, number: str) -> str:
+def _half(e: PtxKernelWriter, address: str, number: str) -> str:
     """Load a 16-bit element of a row in shared memory, extended to 32 bits.
 
     The lane that holds the row's address checks the access, see `_check_row`.
     """
-    memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
+    memory = e.field("%block", layout.offset(layout.PtxBlock, "shared"), "ptr")
     bytes_ = e.value(f"shl i32 {number}, 1")
     place = e.value(f"add i32 {address}, {bytes_}")
     pointer = e.value(f"getelementptr i8, ptr {memory}, i32 {place}")
     return e.value(f"zext i16 {e.value(f'load i16, ptr {pointer}, align 2')} to i32")
 
 
-def _check_row(e: KernelWriter, i: Instruction, matrices: int) -> None:
+def _check_row(e: PtxKernelWriter, i: PtxInstruction, matrices: int) -> None:
     """Check the access to a row of 16 bytes, in each lane whose address is used."""
     used = e.value(f"icmp ult i32 {e.lane()}, {8 * matrices}")
     check, after = e.fresh(), e.fresh()
@@ -71,7 +71,7 @@ def _check_row(e: KernelWriter, i: Instruction, matrices: int) -> None:
 
 
 @executes("mma")
-def multiply_matrices(e: KernelWriter, i: Instruction) -> None:
+def multiply_matrices(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Multiply matrices of f16 or bf16 and add an f32 matrix, all distributed over the lanes."""
     shapes = {"m16n8k16": 16, "m16n8k8": 8}
     depth = next((shapes[each] for each in shapes if i.has(each)), None)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import layout, types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 _SPACES = ("global", "shared", "local", "param", "const")
 
 
 @executes("ld", "ldu")
-def load(e: KernelWriter, i: Instruction) -> None:
+def load(e: PtxKernelWriter, i: PtxInstruction) -> None:
     space = _space(i)
     results, size = i.vector(0), types.bits(i.type) // 8
     if space == "param":
@@ -26,7 +26,7 @@ def load(e: KernelWriter, i: Instruction) -> None:
         )
 
 
-def _needed_bytes(e: KernelWriter, results: tuple[str, ...], size: int) -> int:
+def _needed_bytes(e: PtxKernelWriter, results: tuple[str, ...], size: int) -> int:
     """Return a bit mask of the loaded bytes that are used; all bytes if none is.
 
     Concurrent writes of unused bytes by other threads are harmless.
@@ -40,7 +40,7 @@ def _needed_bytes(e: KernelWriter, results: tuple[str, ...], size: int) -> int:
 
 
 @executes("st")
-def store(e: KernelWriter, i: Instruction) -> None:
+def store(e: PtxKernelWriter, i: PtxInstruction) -> None:
     space = _space(i)
     values, size = i.vector(1), types.bits(i.type) // 8
     place = checked(e, space, i.scalar(0), size * len(values), is_store=True)
@@ -50,21 +50,21 @@ def store(e: KernelWriter, i: Instruction) -> None:
         e.line(f"store {types.integer(i.type)} {bits}, ptr {element}, align 1")
 
 
-def _space(i: Instruction) -> str:
+def _space(i: PtxInstruction) -> str:
     """Return the state space of an access; `generic` if the instruction names none."""
     return next((each for each in _SPACES if i.has(each)), "generic")
 
 
-def _load_parameter(e: KernelWriter, i: Instruction) -> None:
+def _load_parameter(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Load a whole kernel parameter; its address is eight times its index."""
-    parameters = e.field("%block", layout.offset(layout.Block, "parameters"), "ptr")
+    parameters = e.field("%block", layout.offset(layout.PtxBlock, "parameters"), "ptr")
     place = e.value(f"getelementptr i8, ptr {parameters}, i64 {e.address(i.scalar(1))}")
     type_ = types.integer(i.type)
     e.write_bits(i.scalar(0), i.type, e.value(f"load {type_}, ptr {place}"))
 
 
 def checked(
-    e: KernelWriter, space: str, operand: str, size: int, *, is_store: bool, needed: int = -1
+    e: PtxKernelWriter, space: str, operand: str, size: int, *, is_store: bool, needed: int = -1
 ) -> str:
     """Emit the checks of an access of `size` bytes, and return its pointer.
 
@@ -80,21 +80,21 @@ def checked(
     if space == "shared":
         kind = "true" if is_store else "false"
         e.require(e.value(f"call i1 @ptx.check_shared({arguments}, i1 {kind}, i64 {needed})"))
-        memory = e.field("%block", layout.offset(layout.Block, "shared"), "ptr")
+        memory = e.field("%block", layout.offset(layout.PtxBlock, "shared"), "ptr")
         return e.value(f"getelementptr i8, ptr {memory}, i64 {address}")
     if space == "local":
         return _local(e, address, size, arguments)
     return _generic(e, address, size, arguments)
 
 
-def _local(e: KernelWriter, address: str, size: int, arguments: str) -> str:
+def _local(e: PtxKernelWriter, address: str, size: int, arguments: str) -> str:
     """Return the pointer of an access that must be within one of the thread's local arrays."""
     inside = _inside_local(e, address, size)
     e.require(e.value(f"call i1 @ptx.check_local({arguments}, i1 {inside})"))
     return e.value(f"inttoptr i64 {address} to ptr")
 
 
-def _generic(e: KernelWriter, address: str, size: int, arguments: str) -> str:
+def _generic(e: PtxKernelWriter, address: str, size: int, arguments: str) -> str:
     """Return the pointer of a generic access, to the thread's local arrays or global memory."""
     inside = _inside_local(e, address, size)
     own, other, after = e.fresh(), e.fresh(), e.fresh()
@@ -108,7 +108,7 @@ def _generic(e: KernelWriter, address: str, size: int, arguments: str) -> str:
     return e.value(f"inttoptr i64 {address} to ptr")
 
 
-def _inside_local(e: KernelWriter, address: str, size: int) -> str:
+def _inside_local(e: PtxKernelWriter, address: str, size: int) -> str:
     """Return an i1 value: whether an access is within one of the thread's local arrays."""
     inside = "false"
     for variable in e.kernel.variables:

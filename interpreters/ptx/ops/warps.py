@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from tcopt.interpreters.ptx import layout, types
-from tcopt.interpreters.ptx.kernel_writer import KernelWriter
+from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
 from tcopt.interpreters.ptx.registry import executes
-from tcopt.interpreters.ptx.text import Instruction
+from tcopt.interpreters.ptx.text import PtxInstruction
 
 
 @executes("shfl")
-def shuffle(e: KernelWriter, i: Instruction) -> None:
+def shuffle(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Read a value of another lane, or the lane's own if the source is outside its segment."""
     result, _, inside_name = (part.strip() for part in i.scalar(0).partition("|"))
     value, by, clamp, mask = (e.bits(i.scalar(n), "b32") for n in (1, 2, 3, 4))
@@ -38,20 +38,20 @@ def shuffle(e: KernelWriter, i: Instruction) -> None:
         e.write_bits(inside_name, "pred", inside)
 
 
-def _require_lane(e: KernelWriter, source: str, mask: str) -> None:
+def _require_lane(e: PtxKernelWriter, source: str, mask: str) -> None:
     """Check that the source lane takes part in the exchange."""
     bit = e.value(f"lshr i32 {mask}, {source}")
     low = e.value(f"trunc i32 {bit} to i1")
     e.require(e.value(f"call i1 @ptx.check_lane({_here(e)}, i32 {source}, i1 {low})"))
 
 
-def _here(e: KernelWriter) -> str:
+def _here(e: PtxKernelWriter) -> str:
     line = 0 if e.instruction is None else e.instruction.line
     return f"ptr %block, ptr %thread, i32 {line}"
 
 
 @executes("vote")
-def vote(e: KernelWriter, i: Instruction) -> None:
+def vote(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Test if a predicate holds in all or any lanes, or return the mask of lanes where it does."""
     operand = i.scalar(1)
     given = e.read(operand.lstrip("!"), "pred")
@@ -73,7 +73,7 @@ def vote(e: KernelWriter, i: Instruction) -> None:
 
 
 @executes("redux")
-def reduce(e: KernelWriter, i: Instruction) -> None:
+def reduce(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Reduce an integer over lanes by a sum, minimum, maximum or bitwise operation."""
     op = i.modifiers[1]
     mask = e.bits(i.scalar(2), "b32")
@@ -93,7 +93,7 @@ def reduce(e: KernelWriter, i: Instruction) -> None:
     e.write_bits(i.scalar(0), "b32", total)
 
 
-def _members(e: KernelWriter, mask: str) -> list[tuple[int, str]]:
+def _members(e: PtxKernelWriter, mask: str) -> list[tuple[int, str]]:
     """Return each lane with a value that is 1 if the mask includes the lane, else 0."""
     found: list[tuple[int, str]] = []
     for lane in range(layout.LANES):

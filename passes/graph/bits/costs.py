@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.packed.sum_tables import TableShape
 from tcopt.dialects.intrinsics import added_at_once
-from tcopt.dialects.intrinsics.table_sums import Lookup
+from tcopt.dialects.intrinsics.table_sums import TableLookup
 from tcopt.dialects.simd import part_bits
 from tcopt.dialects.target import TargetFacts, VectorUnits
 from tcopt.passes.graph.bits.forms import BitForm
@@ -68,7 +68,7 @@ def cycles_of_products(
 
 
 def cycles_by_tables(
-    matrix: tuple[int, ...], rows: int, planes: int, shape: TableShape, lookup: Lookup
+    matrix: tuple[int, ...], rows: int, planes: int, shape: TableShape, lookup: TableLookup
 ) -> float:
     """Estimate the cycles of the sums by table lookups, for `rows` rows of data and weights
     [outputs, channels, taps...]."""

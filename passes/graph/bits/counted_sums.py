@@ -11,7 +11,7 @@ from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import MulOp
 from tcopt.passes.graph.bits.encodings import DataEncoding, WeightEncoding
 from tcopt.passes.graph.bits.forms import BitForm, BitNumbers
-from tcopt.passes.graph.bits.writer import Writer
+from tcopt.passes.graph.bits.writer import BitWriter
 from tcopt.passes.graph.folding.constants import Constants
 
 
@@ -32,7 +32,7 @@ def counted(
     Args:
         array: values of the weights.
     """
-    writer = Writer(constants)
+    writer = BitWriter(constants)
     codes = writer.coded(op.operands[0], data.offset, data.step)
     used = form.used_channels(array)
     if weights.exclusive and not used.all():

@@ -12,10 +12,10 @@ from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
 from tcopt.dialects.graph.elementwise.arithmetic import MulOp
 from tcopt.dialects.graph.packed.sum_tables import TableShape
-from tcopt.dialects.intrinsics.table_sums import MOST_BITS, Lookup, table_sum_fits
+from tcopt.dialects.intrinsics.table_sums import MOST_BITS, TableLookup, table_sum_fits
 from tcopt.passes.graph.bits.encodings import TableEncoding, WeightEncoding
 from tcopt.passes.graph.bits.forms import BitForm
-from tcopt.passes.graph.bits.writer import Writer
+from tcopt.passes.graph.bits.writer import BitWriter
 from tcopt.passes.graph.folding.constants import Constants
 
 MOST_INDICES = 12
@@ -28,7 +28,7 @@ CALL = 2
 
 
 def table_shape(
-    channels: int, data: TableEncoding, weights: WeightEncoding, lookup: Lookup
+    channels: int, data: TableEncoding, weights: WeightEncoding, lookup: TableLookup
 ) -> TableShape | None:
     """Choose the number of tables per call and of calls, with little padding of the channels; None
     if the sums have too many bits for tables."""
@@ -65,7 +65,7 @@ def looked_up(
         array: values of the weights.
         lanes: output channels of a block.
     """
-    writer = Writer(constants)
+    writer = BitWriter(constants)
     codes = writer.coded(op.operands[0], data.offset, data.step, element=None)
     pad = None
     if data.pad_code:

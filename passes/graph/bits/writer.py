@@ -12,7 +12,7 @@ from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.passes.graph.folding.constants import Constants
 
 
-class Writer:
+class BitWriter:
     """Builds a list of ops."""
 
     def __init__(self, constants: Constants):

@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import shape_of
-from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
+from tcopt.support.arithmetic.minimum_cut import UNLIMITED, FlowNetwork
 
 PLAIN_WINDOW = 2
 """Extra cost of one operation of a window on plain data, in units of one moved element."""
@@ -32,7 +32,7 @@ def plain_ops(
         blocked: ops that have a blocked form.
         is_fixed: whether such an op is blocked in any case.
     """
-    network = Network()
+    network = FlowNetwork()
 
     def node(op: Operation) -> int:
         if op not in blocked:
@@ -53,7 +53,7 @@ def plain_ops(
 
 
 def _connect(
-    network: Network, value: SSAValue, producer: int, node: Callable[[Operation], int]
+    network: FlowNetwork, value: SSAValue, producer: int, node: Callable[[Operation], int]
 ) -> None:
     """Add the cost of moving a value to its users' layout, if that is not its producer's."""
     users = {node(use.operation) for use in value.uses} - {producer}

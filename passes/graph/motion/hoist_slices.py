@@ -28,23 +28,23 @@ PART = 2
 operands."""
 
 
-class Window(NamedTuple):
+class SliceWindow(NamedTuple):
     """A rectangular part of a tensor: its start indices and shape."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
 
     @classmethod
-    def whole(cls, value: SSAValue) -> Window:
+    def whole(cls, value: SSAValue) -> SliceWindow:
         """Return the window of all of a value."""
         shape = shape_of(value)
         return cls((0,) * len(shape), shape)
 
-    def union(self, other: Window) -> Window:
+    def union(self, other: SliceWindow) -> SliceWindow:
         """Return the smallest window that contains both."""
         starts = tuple(map(min, self.starts, other.starts))
         ends = map(max, self.ends, other.ends)
-        return Window(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
+        return SliceWindow(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -94,12 +94,14 @@ class HoistPlan:
         parts: the window of each value that is used.
     """
 
-    operands: dict[GraphOp, list[Window]] = field(default_factory=dict[GraphOp, list[Window]])
-    parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
+    operands: dict[GraphOp, list[SliceWindow]] = field(
+        default_factory=dict[GraphOp, list[SliceWindow]]
+    )
+    parts: dict[SSAValue, SliceWindow] = field(default_factory=dict[SSAValue, SliceWindow])
 
-    def part(self, op: GraphOp) -> Window:
+    def part(self, op: GraphOp) -> SliceWindow:
         """Return the window of an op's result that is used."""
-        return self.parts.get(op.results[0], Window.whole(op.results[0]))
+        return self.parts.get(op.results[0], SliceWindow.whole(op.results[0]))
 
 
 def plan_parts(body: Block) -> HoistPlan:
@@ -118,7 +120,7 @@ def plan_parts(body: Block) -> HoistPlan:
         heavy = op.fusion_kind is not FusionKind.INJECTIVE
         if heavy or not partial.isdisjoint(op.operands):
             plan.operands[op] = demand.operands[op]
-            if plan.part(op) != Window.whole(op.results[0]):
+            if plan.part(op) != SliceWindow.whole(op.results[0]):
                 partial.add(op.results[0])
     return plan
 
@@ -132,27 +134,31 @@ class _Demand:
         operands: operand windows of the ops that can be computed on parts.
     """
 
-    parts: dict[SSAValue, Window] = field(default_factory=dict[SSAValue, Window])
-    operands: dict[Operation, list[Window]] = field(default_factory=dict[Operation, list[Window]])
+    parts: dict[SSAValue, SliceWindow] = field(default_factory=dict[SSAValue, SliceWindow])
+    operands: dict[Operation, list[SliceWindow]] = field(
+        default_factory=dict[Operation, list[SliceWindow]]
+    )
 
     def visit(self, op: Operation) -> None:
         """Find the parts of its operands that an op uses; all users must have been visited."""
         windows = self._used(op)
         if windows is None:
-            windows = [Window.whole(v) if _is_tensor(v) else Window((), ()) for v in op.operands]
+            windows = [
+                SliceWindow.whole(v) if _is_tensor(v) else SliceWindow((), ()) for v in op.operands
+            ]
         else:
             self.operands[op] = windows
         for value, window in zip(op.operands, windows, strict=True):
             known = self.parts.get(value)
             self.parts[value] = window if known is None else known.union(window)
 
-    def _used(self, op: Operation) -> list[Window] | None:
+    def _used(self, op: Operation) -> list[SliceWindow] | None:
         """Return sufficient windows of the operands; None if all of each operand is needed."""
         if not isinstance(op, GraphOp) or len(op.results) != 1 or 0 in op.shape:
             return None
         window = self.parts.get(op.results[0])
         if isinstance(op, SliceOp):
-            return _before_slice(op, window or Window.whole(op.results[0]))
+            return _before_slice(op, window or SliceWindow.whole(op.results[0]))
         if window is None or prod(window.shape) * PART > prod(op.shape):
             return None
         axes = [i for i, (n, all) in enumerate(zip(window.shape, op.shape, strict=True)) if n < all]
@@ -162,22 +168,22 @@ class _Demand:
         return self._checked(op, window, [*map(tuple, followed)])
 
     def _checked(
-        self, op: GraphOp, window: Window, followed: list[tuple[int | None, ...]]
-    ) -> list[Window] | None:
+        self, op: GraphOp, window: SliceWindow, followed: list[tuple[int | None, ...]]
+    ) -> list[SliceWindow] | None:
         """Return the operand windows if the op rebuilt on them verifies; otherwise None."""
         cut = {axis for each in followed for axis in each if axis is not None}
-        whole = Window.whole(op.results[0])
+        whole = SliceWindow.whole(op.results[0])
         starts = [(window if a in cut else whole).starts[a] for a in range(len(op.shape))]
         shape = [(window if a in cut else whole).shape[a] for a in range(len(op.shape))]
-        part = Window(tuple(starts), tuple(shape))
+        part = SliceWindow(tuple(starts), tuple(shape))
         if prod(part.shape) * PART > prod(op.shape):
             return None
-        windows: list[Window] = []
+        windows: list[SliceWindow] = []
         for value, axes in zip(op.operands, followed, strict=True):
-            own = Window.whole(value)
+            own = SliceWindow.whole(value)
             pick = [(part, a) if a is not None else (own, i) for i, a in enumerate(axes)]
             windows.append(
-                Window(tuple(b.starts[i] for b, i in pick), tuple(b.shape[i] for b, i in pick))
+                SliceWindow(tuple(b.starts[i] for b, i in pick), tuple(b.shape[i] for b, i in pick))
             )
         types = [
             tensor(b.shape, element_type(v)) for v, b in zip(op.operands, windows, strict=True)
@@ -199,7 +205,7 @@ class _Parts:
     def __init__(self, plan: HoistPlan):
         self.plan = plan
         self.values: dict[SSAValue, SSAValue] = {}
-        self.slices: dict[tuple[SSAValue, Window], SSAValue] = {}
+        self.slices: dict[tuple[SSAValue, SliceWindow], SSAValue] = {}
 
     def compute(self, op: GraphOp) -> None:
         """Compute an op on the planned parts of its operands."""
@@ -212,14 +218,14 @@ class _Parts:
             new = insert(op.with_operands(operands, part.shape), op)
             remark("hoist-slices", op, f"{list(part.shape)} of {list(op.shape)} is used")
         new.name_hint = result.name_hint
-        if part == Window.whole(result):
+        if part == SliceWindow.whole(result):
             result.replace_all_uses_with(new)
         else:
             self.values[result] = new
 
-    def _part(self, value: SSAValue, window: Window, user: GraphOp) -> SSAValue:
+    def _part(self, value: SSAValue, window: SliceWindow, user: GraphOp) -> SSAValue:
         """Return a window of a value, cut out of the part that was computed."""
-        start = Window.whole(value).starts
+        start = SliceWindow.whole(value).starts
         if value in self.values:
             start = self.plan.parts[value].starts
             value = self.values[value]
@@ -230,7 +236,7 @@ class _Parts:
             self.slices[value, window] = insert(SliceOp(value, starts, window.shape), user)
         return self.slices[value, window]
 
-    def _sliced(self, op: SliceOp, part: Window) -> SSAValue:
+    def _sliced(self, op: SliceOp, part: SliceWindow) -> SSAValue:
         """Return the used part of a slice, taken from the computed part of its operand."""
         place = self.plan.parts[op.x].starts
         rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
@@ -242,14 +248,14 @@ class _Parts:
         return insert(new, op)
 
 
-def _before_slice(op: SliceOp, window: Window) -> list[Window] | None:
+def _before_slice(op: SliceOp, window: SliceWindow) -> list[SliceWindow] | None:
     """Return the window of its operand that a slice needs for a part of its result."""
     if any(step < 1 for step in op.strides):
         return None
     rows = list(zip(op.starts.get_values(), window.starts, op.strides, strict=True))
     starts = tuple(start + own * step for start, own, step in rows)
     shape = tuple((n - 1) * step + 1 for n, step in zip(window.shape, op.strides, strict=True))
-    return [Window(starts, shape)]
+    return [SliceWindow(starts, shape)]
 
 
 def _is_tensor(value: SSAValue) -> bool:

@@ -35,7 +35,7 @@ def merge_columns(block: Block, constants: Constants) -> None:
     These are elementwise ops with constant other operands (scalars or rows), then one reshape that
     splits the columns, and one transpose.
     """
-    alike: dict[tuple[object, ...], list[Chain]] = defaultdict(list)
+    alike: dict[tuple[object, ...], list[ColumnChain]] = defaultdict(list)
     for op in block.ops:
         if isinstance(op, MatmulOp) and (key := _key(op, constants)) is not None:
             alike[key].append(chain_of(op, constants))
@@ -45,7 +45,7 @@ def merge_columns(block: Block, constants: Constants) -> None:
             _merge(op, groups[op], constants)
 
 
-def _merge(op: MatmulOp, group: Group, constants: Constants) -> None:
+def _merge(op: MatmulOp, group: ColumnGroup, constants: Constants) -> None:
     remark(MergeColumnsPass.name, op, f"{len(group.chains)} products of one operand are one")
     first, count = group.chains[0], len(group.chains)
     *lead, columns = op.shape
@@ -94,7 +94,7 @@ def _beside(values: Sequence[SSAValue], constants: Constants, before: Operation)
 
 
 @dataclass(frozen=True)
-class Chain:
+class ColumnChain:
     """Product, followed by a chain of ops that are each the only user of the previous one.
 
     Attributes:
@@ -107,7 +107,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Group:
+class ColumnGroup:
     """Chains whose common prefix is merged.
 
     Attributes:
@@ -116,7 +116,7 @@ class Group:
         elementwise: number of elementwise ops in the prefix.
     """
 
-    chains: Sequence[Chain]
+    chains: Sequence[ColumnChain]
     length: int
 
     @property
@@ -125,34 +125,34 @@ class Group:
         return sum(not isinstance(op, ReshapeOp | TransposeOp) for op in ops)
 
 
-def _groups(chains: Sequence[Chain]) -> list[Group]:
+def _groups(chains: Sequence[ColumnChain]) -> list[ColumnGroup]:
     """Group chains: those with equal ops, and all remaining ones by their common prefix."""
-    found: list[Group] = []
-    left: list[Chain] = []
+    found: list[ColumnGroup] = []
+    left: list[ColumnChain] = []
     for chain in chains:
         same = [each for each in chains if each.steps == chain.steps]
         if len(same) == 1:
             left.append(chain)
         elif same[0] is chain:
-            found.append(Group(same, len(chain.ops)))
+            found.append(ColumnGroup(same, len(chain.ops)))
     if len(left) > 1:
         length = 1
         while all(c.steps[:length] == left[0].steps[:length] for c in left) and length <= min(
             len(c.steps) for c in left
         ):
             length += 1
-        found.append(Group(left, length))
+        found.append(ColumnGroup(left, length))
     return [group for group in found if _parts_are_aligned(group)]
 
 
-def _parts_are_aligned(group: Group) -> bool:
+def _parts_are_aligned(group: ColumnGroup) -> bool:
     """Whether the parts of the merged result start at aligned addresses."""
     return bytes_of(group.chains[0].ops[group.length - 1].type) % ALIGNMENT == 0
 
 
-def chain_of(op: MatmulOp, constants: Constants) -> Chain:
+def chain_of(op: MatmulOp, constants: Constants) -> ColumnChain:
     """Return the longest chain of mergeable ops that starts with a product."""
-    chain = Chain([op], [])
+    chain = ColumnChain([op], [])
     while (user := _only_user(chain.ops[-1])) is not None:
         step = _step(user, chain.ops[-1], op, constants)
         earlier = {type(each) for each in chain.ops}

@@ -40,14 +40,14 @@ class Claims:
     ops: set[Operation] = field(default_factory=set[Operation])
     inner: set[SSAValue] = field(default_factory=set[SSAValue])
 
-    def take(self, chain: Chain) -> None:
+    def take(self, chain: AluChain) -> None:
         """Record the ops of a chain."""
         self.ops.update(chain.followed)
         self.inner.update(op.results[0] for op in chain.followed if op is not chain.end)
 
 
 @dataclass
-class Chain:
+class AluChain:
     """An operator and its users, in the form that the accelerator computes: from bytes to bytes.
 
     Rules of operators (`on_alu`) build their operations on it.

@@ -25,7 +25,7 @@ from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.alu_chains import (
-    Chain,
+    AluChain,
     Claims,
     are_bytes,
     drop,
@@ -35,7 +35,7 @@ from tcopt.passes.graph.placement.offload import Offload, on_alu_in_blocks, on_m
 from tcopt.passes.graph.placement.read_outs import follow_read_out
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
-from tcopt.support.arithmetic.minimum_cut import UNLIMITED, Network
+from tcopt.support.arithmetic.minimum_cut import UNLIMITED, FlowNetwork
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase, function_bodies, replace, take_choices
 from tcopt.support.locations import describe_location, nearest_location
@@ -142,7 +142,7 @@ class Placement:
         here: cycles on the host.
     """
 
-    chain: Chain
+    chain: AluChain
     there: int
     here: int
 
@@ -231,7 +231,7 @@ def _chain(
     ranges: IntegerRanges,
     claims: Claims,
     slack: int,
-) -> Chain | str | None:
+) -> AluChain | str | None:
     """Return an operator's chain, or why there is none; None if no user would expect one."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
@@ -246,14 +246,14 @@ def _chain(
         return f"no layout feeds a unit that multiplies {unit.rows} rows at once"
     reason = f"{facts.kind} cannot store 32-bit sums"
     if facts.alu is not None and "i8" in unit.results:
-        chain = Chain(op, form, unit, facts.alu, constants, ranges, claims=claims, slack=slack)
+        chain = AluChain(op, form, unit, facts.alu, constants, ranges, claims=claims, slack=slack)
         reason = chain.follow()
         if reason is None:
             return chain
         chain.drop()
         form = on_matrix_unit(op, unit.inner, unit.lanes)
         assert not isinstance(form, str)
-    found = Chain(op, form, unit, None, constants, ranges, claims=claims)
+    found = AluChain(op, form, unit, None, constants, ranges, claims=claims)
     if follow_read_out(found, facts) or "i32" in unit.results:
         return found
     found.drop()
@@ -268,13 +268,13 @@ def _on_alu(
     ranges: IntegerRanges,
     claims: Claims,
     slack: int,
-) -> Chain | str:
+) -> AluChain | str:
     """Return the chain of an operator without contraction on the ALU, or why there is none."""
     unit, alu = facts.matrix_unit, facts.alu
     assert unit is not None, "asked before"
     if isinstance(form, str):
         return form
-    chain = Chain(op, form, unit, alu, constants, ranges, claims=claims, slack=slack)
+    chain = AluChain(op, form, unit, alu, constants, ranges, claims=claims, slack=slack)
     reason: str | None = None
     if alu is None or not alu.loads_bytes or "i8" not in unit.results:
         reason = f"{facts.kind} has no alu that loads and stores bytes"
@@ -291,7 +291,7 @@ def _on_alu(
     return chain
 
 
-def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:
+def _cycles(chain: AluChain, facts: AcceleratorFacts) -> int:
     """Return the cycles for which the accelerator is busy."""
     products = chain.form.products * chain.unit.cycles // chain.unit.products
     moved = sum(_bytes(value) for each in chain.body for value in each.operands
@@ -301,7 +301,7 @@ def _cycles(chain: Chain, facts: AcceleratorFacts) -> int:
     return max(products + chain.cycles(), port) + CALL + facts.instruction_fetch.start
 
 
-def _host_cycles(chain: Chain, host_products: int) -> int:
+def _host_cycles(chain: AluChain, host_products: int) -> int:
     """Return the cycles for which the host would be busy."""
     after = sum(_bytes(value) for each in chain.followed[1:] for value in each.results)
     return chain.op.work() // (2 * host_products) + after // HOST_BYTES
@@ -309,7 +309,7 @@ def _host_cycles(chain: Chain, host_products: int) -> int:
 
 def _cheapest(body: Block, plan: PartitionPlan) -> set[Operation]:
     """Return the operators to assign to the accelerator so that the total of cycles is minimal."""
-    network = Network()
+    network = FlowNetwork()
     makers: dict[SSAValue, Operation] = {
         plain_source(each.chain.end.results[0]): op for op, each in plan.placements.items()
     }
@@ -366,7 +366,7 @@ def _is_read_elsewhere(value: SSAValue, inside: set[Operation]) -> bool:
     return False
 
 
-def _connect(network: Network, value: SSAValue, maker: int, users: set[int]) -> None:
+def _connect(network: FlowNetwork, value: SSAValue, maker: int, users: set[int]) -> None:
     """Add the cost of moving a value to the other side, once for all of its users there."""
     cost = 2 * _bytes(value) // HOST_BYTES
     to_host, to_accelerator = network.node((value, "host")), network.node((value, "there"))
@@ -394,7 +394,7 @@ class _Placing:
 
     def run(self, body: Block) -> None:
         """Place all assigned chains, in the order of their last operators."""
-        chains: dict[Operation, Chain] = {
+        chains: dict[Operation, AluChain] = {
             each.chain.end: each.chain
             for op, each in self.plan.placements.items()
             if op in self.plan.chosen
@@ -403,7 +403,7 @@ class _Placing:
             if op in chains:
                 self.place(op, chains[op])
 
-    def place(self, op: Operation, chain: Chain) -> None:
+    def place(self, op: Operation, chain: AluChain) -> None:
         """Replace a chain that ends in an operator by a group, with conversions around it."""
         before = [made for each in chain.before for made in self._as_stored(each)]
         result = chain.body[-1].results[0]

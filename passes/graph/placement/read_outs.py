@@ -9,14 +9,14 @@ from tcopt.dialects.graph.core.types import element_type, shape_of
 from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.target.accelerator import AcceleratorFacts
-from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.alu_chains import AluChain
 from tcopt.passes.graph.placement.blocks import layout_of
 
 _MOST = 8
 """Maximum number of operators that one instruction replaces."""
 
 
-def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
+def follow_read_out(chain: AluChain, facts: AcceleratorFacts) -> bool:
     """Extend a chain without ALU by as many operators as the store unit can apply
     (`AcceleratorFacts.reads_out`); return whether there are any."""
     ops = _following(chain)
@@ -28,7 +28,7 @@ def follow_read_out(chain: Chain, facts: AcceleratorFacts) -> bool:
     return bool(ops)
 
 
-def _following(chain: Chain) -> list[GraphOp]:
+def _following(chain: AluChain) -> list[GraphOp]:
     """Return the sequence of operators that read only the sums and constants."""
     ops: list[GraphOp] = []
     value = chain.op.results[0]
@@ -48,7 +48,7 @@ def _following(chain: Chain) -> list[GraphOp]:
     return ops
 
 
-def _append(chain: Chain, op: GraphOp) -> None:
+def _append(chain: AluChain, op: GraphOp) -> None:
     """Append an operator to a chain, on blocked operands."""
     sums, plain = chain.body[-1].results[0], chain.end.results[0]
     operands: list[SSAValue] = []
@@ -64,7 +64,7 @@ def _append(chain: Chain, op: GraphOp) -> None:
     chain.followed.append(op)
 
 
-def _in_blocks(chain: Chain, value: SSAValue) -> list[GraphOp] | None:
+def _in_blocks(chain: AluChain, value: SSAValue) -> list[GraphOp] | None:
     """Return the ops that convert one value per channel to blocks, none for a single value; None
     for any other operand."""
     numbers = chain.number(value)

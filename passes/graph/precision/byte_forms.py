@@ -13,7 +13,7 @@ from tcopt.dialects.graph.core.types import numpy_dtype
 U8 = IntegerType(8, Signedness.UNSIGNED)
 
 
-class Origin(NamedTuple):
+class ByteOrigin(NamedTuple):
     """Origin of centred integers that derive from 8-bit values.
 
     Attributes:
@@ -26,12 +26,12 @@ class Origin(NamedTuple):
     limits: tuple[int, int] | None
     zero: SSAValue | None
 
-    def union(self, other: Origin) -> Origin | None:
+    def union(self, other: ByteOrigin) -> ByteOrigin | None:
         """Return the origin of integers that may have either origin, or None."""
         if self.limits is None or other.limits is None:
             return self if self == other else None
         rows = self.limits, other.limits
-        return Origin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
+        return ByteOrigin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
 
     def form(self, element: Attribute) -> ByteForm | None:
         """Return the form that stores them as bytes of a type; None if their range is too large."""

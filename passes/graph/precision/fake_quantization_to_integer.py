@@ -30,7 +30,7 @@ from tcopt.dialects.graph.elementwise.quantize import (
 )
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_forms import on_integers
-from tcopt.passes.graph.precision.scaled import Scaled
+from tcopt.passes.graph.precision.scaled import ScaledIntegers
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase_unused, function_bodies, insert, take_choices
@@ -143,7 +143,7 @@ class _Conversion:
         self.accuracy = accuracy
         self.sums: set[SSAValue] = set()
         self.plan = IntegerPlan()
-        self.scaled: dict[SSAValue, Scaled] = {}
+        self.scaled: dict[SSAValue, ScaledIntegers] = {}
         self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
         self.limits: dict[SSAValue, tuple[int, int]] = {}
         self.arrays: dict[SSAValue, Array | None] = {}
@@ -172,7 +172,7 @@ class _Conversion:
             integers = op.x
         else:
             return
-        self.replace_real(op, Scaled(integers, op.scale, self.array(op.scale)))
+        self.replace_real(op, ScaledIntegers(integers, op.scale, self.array(op.scale)))
 
     def quantize(self, op: QuantizerOp) -> None:
         """Quantise to centred integers, and add the zero point to these."""
@@ -194,7 +194,7 @@ class _Conversion:
         if source is None or isinstance(op, RequantizeOp):
             return self.insert(type(op)(x, op.scale, op.zero, centered=True), op)
         scale, zero = self.array(op.scale), self.array(op.zero)
-        target = Scaled(source.integers, op.scale, scale)
+        target = ScaledIntegers(source.integers, op.scale, scale)
         if zero is not None and source.is_uniform and source.scales_like(target):
             limits, (low, high) = self.limits.get(source.integers), _without(zero)
             if limits is not None and low <= limits[0] and limits[1] <= high and zero.size == 1:
@@ -204,7 +204,7 @@ class _Conversion:
         factor = self.insert(DivOp(source.scale, op.scale), op)
         return self.insert(RequantizeOp(source.integers, factor, op.zero, centered=True), op)
 
-    def rounds_alike(self, source: Scaled, op: QuantizerOp) -> bool:
+    def rounds_alike(self, source: ScaledIntegers, op: QuantizerOp) -> bool:
         """Whether one multiplication rounds like a dequantisation followed by a quantisation.
 
         Sums are rounded as floats too, so for them neither order is more exact.
@@ -269,9 +269,9 @@ class _Conversion:
             self.limits[integers] = min(low for low, _ in rows), max(high for _, high in rows)
         scale = made.scale[-1].results[0] if made.scale else known[0].scale
         remark(FakeQuantizationToIntegerPass.name, op, f"on {element_type(integers)}")
-        self.replace_real(op, Scaled(integers, scale, self.array(scale)))
+        self.replace_real(op, ScaledIntegers(integers, scale, self.array(scale)))
 
-    def replace_real(self, op: GraphOp, made: Scaled) -> None:
+    def replace_real(self, op: GraphOp, made: ScaledIntegers) -> None:
         """Plan a dequantisation of the integers, for users that need real values."""
         zero = ConstantOp.literal(np.zeros((), numpy_dtype(element_type(made.integers))))
         new = DequantizeOp(made.integers, made.scale, self.insert(zero, op))

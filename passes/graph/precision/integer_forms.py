@@ -18,11 +18,11 @@ from tcopt.dialects.graph.movement.shape import MovementOp, ReshapeOp
 from tcopt.dialects.graph.movement.slice import ConcatOp
 from tcopt.dialects.graph.reduction.pool import PoolOp
 from tcopt.dialects.graph.reduction.reduce import ReduceOp
-from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
+from tcopt.passes.graph.precision.scaled import ScaledIntegers, ScaledOps
 from tcopt.passes.graph.precision.shifted_sums import sum_of_shifted
 from tcopt.support.registries.rule_table import OpFunction
 
-on_integers: OpFunction[[Sequence[Scaled]], ScaledOps | None] = OpFunction(__name__, None)
+on_integers: OpFunction[[Sequence[ScaledIntegers]], ScaledOps | None] = OpFunction(__name__, None)
 """The op on scaled integers (integers times a scale), computed on the integers.
 
 None if the op has no such form, or the scales do not permit it. Integers are i16 or i32 and have no
@@ -31,7 +31,7 @@ zero point.
 
 
 @on_integers.rule_for(ContractionOp)
-def contraction(op: ContractionOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def contraction(op: ContractionOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Return products of 16-bit integers summed in i32; the scales multiply.
 
     Data has one scale; weights have one scale, or one for each channel of the result.
@@ -52,7 +52,7 @@ def contraction(op: ContractionOp, operands: Sequence[Scaled]) -> ScaledOps | No
     return ScaledOps([integers], [laid, one, MulOp(laid, one)])
 
 
-def _scale_shape(op: ContractionOp, weights: Scaled) -> list[int] | None:
+def _scale_shape(op: ContractionOp, weights: ScaledIntegers) -> list[int] | None:
     """Return the shape in which weight scales apply to the result; None if they vary along a summed
     axis."""
     if weights.is_uniform:
@@ -70,7 +70,7 @@ def _scale_shape(op: ContractionOp, weights: Scaled) -> list[int] | None:
 
 
 @on_integers.rule_for(PoolOp)
-def pool(op: PoolOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def pool(op: PoolOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Return a maximum of the integers, which commutes with scaling by a positive factor."""
     (x,) = operands
     if op.kind.data is not PoolKind.MAX or not x.is_uniform:
@@ -79,7 +79,7 @@ def pool(op: PoolOp, operands: Sequence[Scaled]) -> ScaledOps | None:
 
 
 @on_integers.rule_for(ReduceOp)
-def reduce(op: ReduceOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def reduce(op: ReduceOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Return extrema of the integers; sums in i32; means as sums with the scale divided by the
     count."""
     (x,), kind = operands, op.kind.data
@@ -98,7 +98,7 @@ def reduce(op: ReduceOp, operands: Sequence[Scaled]) -> ScaledOps | None:
 
 
 @on_integers.rule_for(AddOp)
-def add(op: AddOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def add(op: AddOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Return a sum of integers, if nothing is rounded: of 32-bit sums of equal scale, or of narrow
     integers whose scales are powers of two, shifted to the smaller scale."""
     lhs, rhs = operands
@@ -109,13 +109,13 @@ def add(op: AddOp, operands: Sequence[Scaled]) -> ScaledOps | None:
 
 
 @on_integers.rule_for(ReluOp)
-def relu(op: ReluOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def relu(op: ReluOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Apply the op to the integers, which have the sign of the real values."""
     return ScaledOps([ReluOp(operands[0].integers)])
 
 
 @on_integers.rule_for(MovementOp)
-def movement(op: MovementOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def movement(op: MovementOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Move the integers, and the scales too unless there is only one."""
     (x,) = operands
     if x.is_uniform:
@@ -126,7 +126,7 @@ def movement(op: MovementOp, operands: Sequence[Scaled]) -> ScaledOps | None:
 
 
 @on_integers.rule_for(ConcatOp)
-def concat(op: ConcatOp, operands: Sequence[Scaled]) -> ScaledOps | None:
+def concat(op: ConcatOp, operands: Sequence[ScaledIntegers]) -> ScaledOps | None:
     """Return the concatenation of integers, for parts of one type and one scale."""
     first, *others = operands
     types = {element_type(part.integers) for part in operands}

@@ -30,7 +30,7 @@ from tcopt.dialects.graph.elementwise.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
-from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, Origin, limits_of
+from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, ByteOrigin, limits_of
 from tcopt.passes.graph.precision.byte_products import (
     FEWEST_ROWS,
     Forms,
@@ -210,14 +210,14 @@ class _Narrowing:
             remark(NarrowContractionsPass.name, op, text, missed=form is None)
         return form
 
-    def origin(self, value: SSAValue) -> Origin | None:
+    def origin(self, value: SSAValue) -> ByteOrigin | None:
         """Return the origin of centred integers by their producers or their range, or None."""
         found, limits = self.traced(value), self.ranges.of(value)
         if found is not None or limits is None:
             return found
-        return Origin(U8, limits, None) if limits[1] - limits[0] < 256 else None
+        return ByteOrigin(U8, limits, None) if limits[1] - limits[0] < 256 else None
 
-    def traced(self, value: SSAValue) -> Origin | None:
+    def traced(self, value: SSAValue) -> ByteOrigin | None:
         """Return the origin of a value that is bytes minus a zero point, or selected from these."""
         op = value.owner
         if isinstance(op, QuantizerOp):
@@ -234,19 +234,19 @@ class _Narrowing:
             total = None if total is None or other is None else total.union(other)
         return total
 
-    def origin_of(self, element: Attribute, zero: SSAValue | None) -> Origin | None:
+    def origin_of(self, element: Attribute, zero: SSAValue | None) -> ByteOrigin | None:
         """Return the origin of integers of a type minus a zero point, or None."""
         if element not in (U8, i8):
             return None
         low, high = limits_of(element)
         number = 0 if zero is None else self.number(zero)
         if number is not None:
-            return Origin(element, (low - number, high - number), None)
+            return ByteOrigin(element, (low - number, high - number), None)
         assert zero is not None
         zero = _uncast(zero, element)
         if element_type(zero) != element or shape_of(zero) != ():
             return None
-        return Origin(element, None, zero)
+        return ByteOrigin(element, None, zero)
 
     def number(self, value: SSAValue) -> int | None:
         """Return the integer that all elements of a constant are equal to, or None."""

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.graph.core.types import Array, shape_of
 
 
-class Scaled(NamedTuple):
+class ScaledIntegers(NamedTuple):
     """A real tensor: integers, each multiplied by a scale."""
 
     integers: SSAValue
@@ -25,7 +25,7 @@ class Scaled(NamedTuple):
         """Whether all elements have one scale."""
         return all(extent == 1 for extent in shape_of(self.scale))
 
-    def scales_like(self, other: Scaled) -> bool:
+    def scales_like(self, other: ScaledIntegers) -> bool:
         """Whether scales are known to be equal, up to the rounding of a product of two."""
         if self.known is None or other.known is None:
             return self.scale is other.scale

@@ -13,14 +13,14 @@ from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp
-from tcopt.passes.graph.precision.scaled import Scaled, ScaledOps
+from tcopt.passes.graph.precision.scaled import ScaledIntegers, ScaledOps
 
 _MOST_PLACES = 7
 """Maximum shift for which sums of two 9-bit integers are exact in 32-bit floats, in case real
 values are needed."""
 
 
-def sum_of_shifted(lhs: Scaled, rhs: Scaled) -> ScaledOps | None:
+def sum_of_shifted(lhs: ScaledIntegers, rhs: ScaledIntegers) -> ScaledOps | None:
     """Return the sum of two narrow tensors, in 32 bits at the smaller scale.
 
     None unless scales are powers of two. The same sum would be exact in floats, so subsequent
@@ -53,7 +53,7 @@ def _literal(value: np.generic) -> Operation:
     return ConstantOp.literal(np.asarray(value))
 
 
-def _exponent(scaled: Scaled) -> int | None:
+def _exponent(scaled: ScaledIntegers) -> int | None:
     """Return the exponent of the scale, if all scales are the same power of two; else None."""
     known = scaled.known
     if known is None or known.size == 0 or known.min() != known.max() or not known.flat[0] > 0:

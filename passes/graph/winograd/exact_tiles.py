@@ -14,7 +14,7 @@ from tcopt.dialects.graph.core.forms import WINOGRAD, form_declined
 from tcopt.dialects.graph.core.types import bytes_of, shape_of
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts
-from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
+from tcopt.dialects.target.convolution_costs import ConvLayer, ConvolutionCosts
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.winograd.exactness import inexact
 from tcopt.passes.graph.winograd.forms import WinogradForm, winograd_form
@@ -40,7 +40,7 @@ def whole_tiles(taps: int, phases: int) -> list[int]:
 
 
 def estimates(
-    layer: Layer, costs: ConvolutionCosts, tiles: Sequence[int]
+    layer: ConvLayer, costs: ConvolutionCosts, tiles: Sequence[int]
 ) -> tuple[float, dict[int, float]]:
     """Return the times of the direct form, and of each tile that fits the target's memory."""
     fitting = [m for m in tiles if costs.has_room(layer, m)] or sorted(tiles)[:1]

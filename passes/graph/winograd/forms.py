@@ -24,7 +24,7 @@ from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
-from tcopt.dialects.target.convolution_costs import Layer
+from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
 from tcopt.support.registries.rule_table import OpFunction
 
@@ -55,7 +55,7 @@ class WinogradForm:
     of_pixels: bool = False
     whole: bool = False
 
-    def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> Layer:
+    def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> ConvLayer:
         """Return the parameters on which the cost of each group depends.
 
         Args:
@@ -64,7 +64,7 @@ class WinogradForm:
         """
         x = shape_of(op.operands[0])
         images, outputs, height, width, *lanes = op.shape
-        return Layer(
+        return ConvLayer(
             images,
             height // self.phases,
             width // self.phases,

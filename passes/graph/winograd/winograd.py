@@ -18,7 +18,7 @@ from tcopt.dialects.graph.core.tuning import tuned
 from tcopt.dialects.graph.core.types import numpy_dtype, shape_of
 from tcopt.dialects.intrinsics import added_at_once
 from tcopt.dialects.target import TargetFacts, target_facts_of
-from tcopt.dialects.target.convolution_costs import ConvolutionCosts, Layer
+from tcopt.dialects.target.convolution_costs import ConvLayer, ConvolutionCosts
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.precision.lower_precision import NARROW_TYPES
@@ -48,7 +48,7 @@ KERNEL_CYCLES = 10_000
 
 
 @dataclass(frozen=True)
-class Choice:
+class WinogradChoice:
     """A choice of tiles with `tile` x `tile` results.
 
     Attributes:
@@ -111,11 +111,11 @@ class UseWinograd(RewritePattern):
         rounded = self.rounded_tiles(op, form)
         costs = None if self.target is None else self.target.convolution_costs
         tile = self.wanted(op, accurate)
-        choice: Choice | None = None
+        choice: WinogradChoice | None = None
         if tile is None and self.tile:
             tile = self.tile if self.tile in possible else 0
         if tile:
-            choice = Choice(tile, self.narrow if tile in rounded else None)
+            choice = WinogradChoice(tile, self.narrow if tile in rounded else None)
         elif tile is None and costs is not None:
             choice = self.choose(op, form, costs, accurate, rounded)
         if choice is None:
@@ -166,7 +166,7 @@ class UseWinograd(RewritePattern):
         costs: ConvolutionCosts,
         tiles: Sequence[int],
         rounded: Sequence[int],
-    ) -> Choice | None:
+    ) -> WinogradChoice | None:
         """Return the tile with the lowest cost; None for the direct form.
 
         Args:
@@ -178,11 +178,11 @@ class UseWinograd(RewritePattern):
             return None
         layer = form.layer(op, self.resident, self.exact.terms(op, form))
         direct, single = estimates(layer, costs, tiles)
-        times = {Choice(m): time for m, time in single.items()}
+        times = {WinogradChoice(m): time for m, time in single.items()}
         if self.narrow is not None and not form.whole:
             smaller = self.rounded(layer, self.narrow)
             direct, narrow = estimates(smaller, costs, rounded)
-            times |= {Choice(m, self.narrow): time for m, time in narrow.items()}
+            times |= {WinogradChoice(m, self.narrow): time for m, time in narrow.items()}
         own = KERNEL_CYCLES if form.groups > 1 else 0
         times = {each: time + own for each, time in times.items()}
         best = min(times, key=times.__getitem__)
@@ -193,7 +193,7 @@ class UseWinograd(RewritePattern):
         remark(name, op, f"{best}, {form.taps}x{form.taps}: estimated speed-ups are {shown}")
         return best
 
-    def rounded(self, layer: Layer, element: Attribute) -> Layer:
+    def rounded(self, layer: ConvLayer, element: Attribute) -> ConvLayer:
         """Return the layer with operands of a narrower type."""
         size = numpy_dtype(element).itemsize
         return replace(

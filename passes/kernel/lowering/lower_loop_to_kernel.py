@@ -37,7 +37,7 @@ from tcopt.dialects.target import thread_blocks_of
 from tcopt.passes.kernel.lowering.lowering_access import AccessLowering, Condition
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
-from tcopt.passes.kernel.lowering.thread_axes import Grid, with_space
+from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
@@ -84,7 +84,7 @@ class LowerLoopToKernelPass(ModulePass):
         is_gpu = thread_blocks_of(op) is not None
         for inner in tuple(op.ops):
             if isinstance(inner, loop.FuncOp):
-                grid = Grid.of(inner) if is_gpu else None
+                grid = LaunchGrid.of(inner) if is_gpu else None
                 if is_gpu:
                     drop_thread_dimensions(inner)
                 Rewriter.replace_op(inner, FunctionLowering(inner, grid).run(), [])
@@ -108,7 +108,7 @@ class FunctionLowering:
         grid: the launch grid of the function, if it is for a GPU.
     """
 
-    def __init__(self, function: loop.FuncOp, grid: Grid | None = None):
+    def __init__(self, function: loop.FuncOp, grid: LaunchGrid | None = None):
         self.function = function
         self.grid = grid
         self.body = Block(arg_types=function.function_type.inputs.data)

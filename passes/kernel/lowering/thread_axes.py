@@ -24,11 +24,11 @@ from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.support.errors import PassFailedError
 from tcopt.support.machines.grids import LARGEST_GRID
 
-__all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "Grid", "sizes_of"]
+__all__ = ["BLOCK_SIZE", "GRID_SIZE", "KERNEL", "SHARED_SPACE", "LaunchGrid", "sizes_of"]
 
 
 @dataclass
-class Grid:
+class LaunchGrid:
     """The launch grid of a function: along each axis, its longest bound loop.
 
     A grid that is too large along y or z is launched along x only, and the positions of a block are
@@ -47,7 +47,7 @@ class Grid:
     )
 
     @classmethod
-    def of(cls, function: loop.FuncOp) -> Grid:
+    def of(cls, function: loop.FuncOp) -> LaunchGrid:
         """Return the grid for the loops of a function.
 
         Raises:

@@ -16,41 +16,41 @@ Values = Mapping[SSAValue, int]
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearForm:
     """`base + sum(step * variable)` over the variables of loops that are not unrolled."""
 
     base: int
     steps: Mapping[SSAValue, int] = field(default_factory=dict[SSAValue, int])
 
-    def scaled(self, factor: int) -> Linear:
+    def scaled(self, factor: int) -> LinearForm:
         """Multiply by a constant."""
-        return Linear(self.base * factor, {v: s * factor for v, s in self.steps.items()})
+        return LinearForm(self.base * factor, {v: s * factor for v, s in self.steps.items()})
 
-    def plus(self, other: Linear) -> Linear:
+    def plus(self, other: LinearForm) -> LinearForm:
         """Return the sum with another expression."""
         steps = dict(self.steps)
         for value, step in other.steps.items():
             steps[value] = steps.get(value, 0) + step
-        return Linear(self.base + other.base, {v: s for v, s in steps.items() if s})
+        return LinearForm(self.base + other.base, {v: s for v, s in steps.items() if s})
 
 
 @dataclass(frozen=True)
-class Form:
+class AccessForm:
     """An index expression, prepared for evaluation at many values of the unrolled loops."""
 
     total: LinearSum
     operands: tuple[SSAValue, ...]
 
     @staticmethod
-    def of(expr: AffineExpr, operands: Sequence[SSAValue]) -> Form:
+    def of(expr: AffineExpr, operands: Sequence[SSAValue]) -> AccessForm:
         """Return the form of an expression over loop variables."""
-        return Form(linear_sum(expr, [_range(value) for value in operands]), tuple(operands))
+        return AccessForm(linear_sum(expr, [_range(value) for value in operands]), tuple(operands))
 
-    def at(self, values: Values) -> Linear | None:
+    def at(self, values: Values) -> LinearForm | None:
         """Evaluate at these values; None if it divides by a variable that has none."""
         return self._sum(self.total, values)
 
-    def _sum(self, total: LinearSum, values: Values) -> Linear | None:
+    def _sum(self, total: LinearSum, values: Values) -> LinearForm | None:
         base, steps = total.constant, dict[SSAValue, int]()
         for atom, factor in total.terms:
             found = self._atom(atom, values)
@@ -59,18 +59,18 @@ class Form:
             base += found.base * factor
             for value, step in found.steps.items():
                 steps[value] = steps.get(value, 0) + step * factor
-        return Linear(base, {v: s for v, s in steps.items() if s})
+        return LinearForm(base, {v: s for v, s in steps.items() if s})
 
-    def _atom(self, atom: Atom, values: Values) -> Linear | None:
+    def _atom(self, atom: Atom, values: Values) -> LinearForm | None:
         if isinstance(atom, Dim):
             value = self.operands[atom.position]
-            return Linear(values[value]) if value in values else Linear(0, {value: 1})
+            return LinearForm(values[value]) if value in values else LinearForm(0, {value: 1})
         inner = self._sum(atom.operand, values)
         if inner is None or inner.steps:
             return None
         if isinstance(atom, FloorDiv):
-            return Linear(inner.base // atom.divisor)
-        return Linear(inner.base % atom.divisor)
+            return LinearForm(inner.base // atom.divisor)
+        return LinearForm(inner.base % atom.divisor)
 
 
 def _range(value: SSAValue) -> Range:

@@ -13,14 +13,14 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import Intrinsic, intrinsic
-from tcopt.dialects.loop.intrin import Tile
-from tcopt.passes.loop.accelerator.forms import Form, Linear, Values
+from tcopt.dialects.loop.intrin import OperandTile
+from tcopt.passes.loop.accelerator.forms import AccessForm, LinearForm, Values
 from tcopt.passes.loop.analysis.instructions import path_to_call
 from tcopt.support.errors import UnsupportedError
 
 
 @dataclass(frozen=True)
-class Axis:
+class InstructionAxis:
     """A loop of an instruction.
 
     Attributes:
@@ -56,7 +56,7 @@ class Work:
     buffers: tuple[SSAValue, ...]
     first: tuple[int, ...]
     ends: tuple[int, ...]
-    axes: tuple[Axis, ...]
+    axes: tuple[InstructionAxis, ...]
     is_inside: bool = True
 
     def split(self, position: int) -> list[Work]:
@@ -77,7 +77,7 @@ class Work:
         ]
 
 
-class Nest:
+class InstructionNest:
     """Perfectly nested loops and guards around one intrinsic call.
 
     Attributes:
@@ -93,7 +93,7 @@ class Nest:
     ):
         self.loops, self.call = tuple(loops), call
         self._conditions = [
-            (Form.of(expr, guard.indices), extent)
+            (AccessForm.of(expr, guard.indices), extent)
             for guard in guards
             for expr, extent in zip(guard.map.data.results, guard.condition_extents, strict=True)
         ]
@@ -105,7 +105,7 @@ class Nest:
         return intrinsic(self.call.intrin.data)
 
     @property
-    def tiles(self) -> list[Tile]:
+    def tiles(self) -> list[OperandTile]:
         """The tiles of the call, the output first."""
         return [operand.tile for operand in self._operands]
 
@@ -142,7 +142,7 @@ class Nest:
             first.append(place.base + moved)
             steps.append(place.steps)
         axes = tuple(
-            Axis(
+            InstructionAxis(
                 high - low,
                 tuple(each.get(value, 0) for each in steps),
                 (inside[value][0] - low, inside[value][1] - low),
@@ -155,11 +155,11 @@ class Nest:
         return [Work(self.call, buffers, tuple(first), ends, axes, is_inside)]
 
 
-Granule = Callable[[Tile], "int | None"]
+Granule = Callable[[OperandTile], "int | None"]
 """Elements per entry of a tile's buffer; None for the number of elements of the tile."""
 
 
-def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
+def nest_at(op: Operation, granule: Granule = lambda tile: None) -> InstructionNest | None:
     """Return the nest that starts with a loop, guard or call, or None."""
     path = path_to_call(op)
     if path is None:
@@ -167,7 +167,9 @@ def nest_at(op: Operation, granule: Granule = lambda tile: None) -> Nest | None:
     call = path[-1]
     assert isinstance(call, loop.IntrinOp)
     loops = [each for each in path if isinstance(each, loop.ForOp)]
-    return Nest(loops, [each for each in path if isinstance(each, loop.GuardOp)], call, granule)
+    return InstructionNest(
+        loops, [each for each in path if isinstance(each, loop.GuardOp)], call, granule
+    )
 
 
 class _Operand:
@@ -179,13 +181,13 @@ class _Operand:
             first index, and the lower and upper bound (exclusive) of its values inside.
     """
 
-    def __init__(self, tile: Tile, call: loop.IntrinOp, granule: int | None = None):
+    def __init__(self, tile: OperandTile, call: loop.IntrinOp, granule: int | None = None):
         self.tile, self.call = tile, call
         type_ = tile.buffer.type
         assert isa(type_, MemRefType)
         shape = type_.get_shape()
         strides = [prod(shape[dim + 1 :]) for dim in range(len(shape))]
-        self.forms = [Form.of(expr, call.indices) for expr in tile.first]
+        self.forms = [AccessForm.of(expr, call.indices) for expr in tile.first]
         self.strides = strides
         self.elements = granule or prod(tile.extents)
         self.size = prod(shape) // self.elements
@@ -211,10 +213,10 @@ class _Operand:
             f"a tile of %{name} is not an entry of the accelerator's memory: {reason}", op=self.call
         )
 
-    def place(self, values: Values, start: int) -> Linear | None:
+    def place(self, values: Values, start: int) -> LinearForm | None:
         """Return the first entry of the tile if its buffer starts at `start`; None if it is not
         linear in the loop variables."""
-        elements, total = self.elements, Linear(0)
+        elements, total = self.elements, LinearForm(0)
         for form, stride in zip(self.forms, self.strides, strict=True):
             found = form.at(values)
             if found is None:
@@ -223,11 +225,12 @@ class _Operand:
         if total.base % elements or any(step % elements for step in total.steps.values()):
             raise self._refused("it does not start at an entry")
         steps = {value: step // elements for value, step in total.steps.items()}
-        return Linear(total.base // elements + start, steps)
+        return LinearForm(total.base // elements + start, steps)
 
 
 def _restrict(
-    ranges: dict[SSAValue, tuple[int, int]], conditions: Sequence[tuple[Linear | None, int, int]]
+    ranges: dict[SSAValue, tuple[int, int]],
+    conditions: Sequence[tuple[LinearForm | None, int, int]],
 ) -> bool | None:
     """Restrict loops to the iterations for which `low <= form < high` in all conditions.
 
@@ -259,7 +262,9 @@ def _narrowed(
     return first, max(first, end)
 
 
-def _always(ranges: Mapping[SSAValue, tuple[int, int]], form: Linear, low: int, high: int) -> bool:
+def _always(
+    ranges: Mapping[SSAValue, tuple[int, int]], form: LinearForm, low: int, high: int
+) -> bool:
     """Whether `low <= form < high` for all iterations."""
     ends = [
         sorted((step * ranges[value][0], step * (ranges[value][1] - 1)))

@@ -11,13 +11,13 @@ import numpy as np
 
 from tcopt.dialects.vdla import WIDTHS, KernelKind
 from tcopt.dialects.vdla.kernel import FIELDS
-from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
+from tcopt.passes.loop.accelerator.instruction_nests import InstructionAxis, Work
 
 _LOOPS = 2
 
 
 @dataclass(frozen=True)
-class Kernel:
+class MicroKernel:
     """Contents of a `vdla.kernel` without its address; equal ones are shared.
 
     Attributes:
@@ -32,7 +32,7 @@ class Kernel:
     rows: tuple[tuple[int, ...], ...]
 
 
-def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iterator[Kernel]:
+def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iterator[MicroKernel]:
     """Yield the kernels for some work; one if its micro-ops fit.
 
     Two of the loops become hardware loops, chosen to leave the fewest micro-ops; the others are
@@ -49,7 +49,7 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
     if count < len(fields):
         # A reset only has a destination register; its other fields are ignored.
         rest = (0,) * (len(fields) - count)
-        axes = [Axis(a.extent, (*a.steps, *rest), a.inside) for a in work.axes]
+        axes = [InstructionAxis(a.extent, (*a.steps, *rest), a.inside) for a in work.axes]
         work = replace(work, first=(*work.first, *rest), axes=tuple(axes))
     axes = _merged(work.axes)
     checked = 1 if kind is KernelKind.ALU else rewrite
@@ -67,7 +67,7 @@ def kernels_of(work: Work, kind: KernelKind, *, rewrite: int, most: int) -> Iter
         yield from kernels_of(part, kind, rewrite=rewrite, most=most)
 
 
-def _merged(axes: Sequence[Axis]) -> list[Axis]:
+def _merged(axes: Sequence[InstructionAxis]) -> list[InstructionAxis]:
     """Merge loops that are contiguous in all fields."""
     found = [axis for axis in axes if axis.extent > 1]
     while True:
@@ -76,14 +76,16 @@ def _merged(axes: Sequence[Axis]) -> list[Axis]:
                 extent = outer.extent * inner.extent
                 if extent >= 1 << WIDTHS["loop"]:
                     continue
-                found[found.index(inner)] = Axis(extent, inner.steps, (0, extent))
+                found[found.index(inner)] = InstructionAxis(extent, inner.steps, (0, extent))
                 found.remove(outer)
                 break
         else:
             return found
 
 
-def _pairs(axes: Sequence[Axis], fields: Sequence[str]) -> list[tuple[Axis, ...]]:
+def _pairs(
+    axes: Sequence[InstructionAxis], fields: Sequence[str]
+) -> list[tuple[InstructionAxis, ...]]:
     """Return the candidates for the hardware loops, those with the fewest micro-ops first."""
     fitting = [
         axis
@@ -98,8 +100,11 @@ def _pairs(axes: Sequence[Axis], fields: Sequence[str]) -> list[tuple[Axis, ...]
 
 
 def _kernel(
-    kind: KernelKind, first: Sequence[int], loops: Sequence[Axis], others: Sequence[Axis]
-) -> Kernel:
+    kind: KernelKind,
+    first: Sequence[int],
+    loops: Sequence[InstructionAxis],
+    others: Sequence[InstructionAxis],
+) -> MicroKernel:
     rows = tuple(
         tuple(
             start + sum(n * axis.steps[field] for n, axis in zip(at, others, strict=True))
@@ -108,10 +113,10 @@ def _kernel(
         for at in product(*(range(axis.extent) for axis in others))
     )
     factors = tuple(tuple(axis.steps[field] for axis in loops) for field in range(len(first)))
-    return Kernel(kind, tuple(axis.extent for axis in loops), factors, rows)
+    return MicroKernel(kind, tuple(axis.extent for axis in loops), factors, rows)
 
 
-def _keeps_distance(kernel: Kernel, rewrite: int) -> bool:
+def _keeps_distance(kernel: MicroKernel, rewrite: int) -> bool:
     """Whether micro-ops that write the same register are at least `rewrite` apart."""
     written = np.array([row[0] for row in kernel.rows])
     for extent, step in zip(reversed(kernel.loops), reversed(kernel.factors[0]), strict=True):

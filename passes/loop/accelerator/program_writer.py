@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from tcopt.dialects.accelerator import StepOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.dialects.vdla import KernelOp, LoadUopsOp
-from tcopt.passes.loop.accelerator.micro_ops import Kernel
+from tcopt.passes.loop.accelerator.micro_ops import MicroKernel
 
 
 @dataclass
@@ -19,9 +19,9 @@ class MicroOpMemory:
 
     entries: int
     end: int = 0
-    there: dict[Kernel, int] = field(default_factory=dict[Kernel, int])
+    there: dict[MicroKernel, int] = field(default_factory=dict[MicroKernel, int])
 
-    def place(self, kernel: Kernel) -> int:
+    def place(self, kernel: MicroKernel) -> int:
         """Assign an address to a new kernel."""
         size = len(kernel.rows)
         if self.end + size > self.entries:
@@ -47,7 +47,7 @@ class ProgramWriter:
     def __init__(self, target: VdlaTargetAttr):
         self.instructions: list[StepOp] = []
         self._memory = MicroOpMemory(target.entries["uop"])
-        self._ops: dict[tuple[Kernel, int], KernelOp] = {}
+        self._ops: dict[tuple[MicroKernel, int], KernelOp] = {}
 
     @property
     def kernels(self) -> list[KernelOp]:
@@ -59,7 +59,7 @@ class ProgramWriter:
         op.location = location
         self.instructions.append(op)
 
-    def kernel(self, kernel: Kernel, name: str, location: LocationAttr) -> SSAValue:
+    def kernel(self, kernel: MicroKernel, name: str, location: LocationAttr) -> SSAValue:
         """Return the kernel as a value, with its micro-ops loaded; `name` is its printed name."""
         place = self._memory.there.get(kernel)
         is_new = place is None

@@ -11,9 +11,9 @@ from xdsl.ir import Operation
 from tcopt.dialects import loop
 from tcopt.dialects.accelerator import Instruction, Loops, Place, RunOp, StepOp
 from tcopt.dialects.intrinsics import Intrinsic
-from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.loop.intrin import OperandTile
 from tcopt.dialects.target import AcceleratorFacts
-from tcopt.passes.loop.accelerator.instruction_nests import Axis, Nest, Work
+from tcopt.passes.loop.accelerator.instruction_nests import InstructionAxis, InstructionNest, Work
 from tcopt.passes.loop.accelerator.writing_out import WritingOut, element_bits
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.locations import nearest_location
@@ -33,7 +33,7 @@ class RunLowering(WritingOut):
     def is_instruction(self, declared: Intrinsic) -> bool:
         return isinstance(declared.instruction, Instruction)
 
-    def granule(self, tile: Tile) -> int | None:
+    def granule(self, tile: OperandTile) -> int | None:
         """Return the elements per entry of a tile's memory; 1 for buffers of the host."""
         alloc = tile.buffer.owner
         if not isinstance(alloc, loop.AllocOp):
@@ -41,7 +41,9 @@ class RunLowering(WritingOut):
         memory = self.facts.memories.get(alloc.scope.data.value)
         return 1 if memory is None else max(8 * memory.entry_bytes // element_bits(tile), 1)
 
-    def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
+    def check_entry(
+        self, tile: OperandTile, nest: InstructionNest, bytes_: int, entry_bytes: int
+    ) -> None:
         if bytes_ % entry_bytes:
             raise UnsupportedError(
                 f"'{nest.declared.name}' works on {bytes_} bytes, which are not whole entries of "
@@ -49,7 +51,7 @@ class RunLowering(WritingOut):
                 op=nest.call,
             )
 
-    def emit(self, work: Work, nest: Nest) -> None:
+    def emit(self, work: Work, nest: InstructionNest) -> None:
         found = nest.declared.instruction
         assert isinstance(found, Instruction)
         location = nearest_location(nest.call)
@@ -98,14 +100,14 @@ def pieces_of(work: Work, most: Sequence[int]) -> Iterator[Work]:
     yield replace(work, axes=tuple(axes))
 
 
-def merged(axes: Sequence[Axis]) -> list[Axis]:
+def merged(axes: Sequence[InstructionAxis]) -> list[InstructionAxis]:
     """Merge adjacent loops that are contiguous in all operands, and drop single iterations."""
     found = [axis for axis in axes if axis.extent > 1 or not axis.is_inside]
     for place, (outer, inner) in enumerate(pairwise(found)):
         as_one = tuple(step * inner.extent for step in inner.steps)
         if inner.is_inside and outer.steps == as_one:
             low, high = (n * inner.extent for n in outer.inside)
-            whole = Axis(outer.extent * inner.extent, inner.steps, (low, high))
+            whole = InstructionAxis(outer.extent * inner.extent, inner.steps, (low, high))
             return merged([*found[:place], whole, *found[place + 2 :]])
     return found
 
@@ -117,7 +119,7 @@ def chunks(work: Work, position: int, most: int) -> Iterator[Work]:
     for start in range(0, axis.extent, most):
         extent = min(most, axis.extent - start)
         inside = (min(max(low - start, 0), extent), min(max(high - start, 0), extent))
-        part = Axis(extent, axis.steps, inside)
+        part = InstructionAxis(extent, axis.steps, inside)
         yield replace(
             work,
             first=tuple(at + start * step for at, step in zip(work.first, axis.steps, strict=True)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tcopt.dialects.loop import IntrinOp
 from tcopt.dialects.vdla import WIDTHS
-from tcopt.passes.loop.accelerator.instruction_nests import Axis, Work
+from tcopt.passes.loop.accelerator.instruction_nests import InstructionAxis, Work
 from tcopt.support.errors import UnsupportedError
 
 _MOST_PAD = (1 << WIDTHS["pad"]) - 1
@@ -19,7 +19,7 @@ _MOST = (1 << WIDTHS["stride"]) - 1
 
 
 @dataclass(frozen=True)
-class Tile:
+class TransferTile:
     """One transfer.
 
     Attributes:
@@ -36,7 +36,7 @@ class Tile:
     pad: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
-def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
+def tiles_of(work: Work, sram: int, dram: int) -> Iterator[TransferTile]:
     """Yield the fewest transfers that do some work.
 
     Args:
@@ -64,7 +64,7 @@ def tiles_of(work: Work, sram: int, dram: int) -> Iterator[Tile]:
 def outside_of(work: Work, operand: int) -> Iterator[Work]:
     """Yield the entries of one operand for which another operand is out of bounds, as work on this
     operand alone."""
-    axes = [Axis(a.extent, (a.steps[operand],), a.inside) for a in work.axes]
+    axes = [InstructionAxis(a.extent, (a.steps[operand],), a.inside) for a in work.axes]
     first, buffers = work.first[operand], (work.buffers[operand],)
     for position, axis in enumerate(axes):
         low, high = axis.inside
@@ -79,14 +79,14 @@ def outside_of(work: Work, operand: int) -> Iterator[Work]:
                 yield Work(work.call, buffers, (at,), (), (*part, *rest))
 
 
-def _cut(axis: Axis, start: int, end: int) -> Axis:
+def _cut(axis: InstructionAxis, start: int, end: int) -> InstructionAxis:
     """Return a sub-range of a loop's iterations."""
-    return Axis(end - start, axis.steps, (0, end - start))
+    return InstructionAxis(end - start, axis.steps, (0, end - start))
 
 
-def _merged(axes: list[Axis], sram: int, dram: int) -> list[Axis]:
+def _merged(axes: list[InstructionAxis], sram: int, dram: int) -> list[InstructionAxis]:
     """Merge loops that are contiguous in both memories."""
-    found: list[Axis] = []
+    found: list[InstructionAxis] = []
     for axis in reversed(axes):
         inner = found[0] if found else None
         whole = None if inner is None else _whole(axis, inner, sram, dram)
@@ -97,7 +97,9 @@ def _merged(axes: list[Axis], sram: int, dram: int) -> list[Axis]:
     return found
 
 
-def _whole(outer: Axis, inner: Axis, sram: int, dram: int) -> Axis | None:
+def _whole(
+    outer: InstructionAxis, inner: InstructionAxis, sram: int, dram: int
+) -> InstructionAxis | None:
     if not inner.is_inside or any(
         outer.steps[side] != inner.steps[side] * inner.extent for side in (sram, dram)
     ):
@@ -106,18 +108,18 @@ def _whole(outer: Axis, inner: Axis, sram: int, dram: int) -> Axis | None:
     extent = outer.extent * inner.extent
     if max(low, extent - high) > _MOST_PAD or high - low > _MOST:
         return None
-    return Axis(extent, inner.steps, (low, high))
+    return InstructionAxis(extent, inner.steps, (low, high))
 
 
-def _tile(work: Work, sram: int, dram: int) -> Tile | None:
+def _tile(work: Work, sram: int, dram: int) -> TransferTile | None:
     """Return the single transfer for a loop nest, or None if it needs several."""
     axes = list(work.axes)
     if len(axes) > 2:
         return None
-    columns = Axis(1, (), (0, 1))
+    columns = InstructionAxis(1, (), (0, 1))
     if axes and axes[-1].steps[sram] == axes[-1].steps[dram] == 1:
         columns = axes.pop()
-    rows = Axis(1, (), (0, 1))
+    rows = InstructionAxis(1, (), (0, 1))
     stride, width = columns.extent, columns.extent
     if axes:
         rows = axes.pop()
@@ -132,10 +134,12 @@ def _tile(work: Work, sram: int, dram: int) -> Tile | None:
     if max(inside) > _MOST:
         return None
     dram_first = work.first[dram] + left + top * stride
-    return Tile(work.first[sram], dram_first, *inside, stride if inside[0] > 1 else inside[1], pad)
+    return TransferTile(
+        work.first[sram], dram_first, *inside, stride if inside[0] > 1 else inside[1], pad
+    )
 
 
-def _may_fill(work: Work, sram: int, rows: Axis, columns: Axis) -> bool:
+def _may_fill(work: Work, sram: int, rows: InstructionAxis, columns: InstructionAxis) -> bool:
     """Whether trailing zeros may be written after each row, up to the next: nothing else is stored
     there, in a buffer that only these transfers load."""
     width, is_load = rows.steps[sram], sram < len(work.call.outputs)

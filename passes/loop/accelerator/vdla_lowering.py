@@ -12,7 +12,7 @@ from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.intrinsics.vdla import Instruction, parts_of
 from tcopt.dialects.target import AcceleratorFacts, VdlaTargetAttr
 from tcopt.dialects.vdla import AluCode, AluOp, GemmOp, KernelKind, LoadOp, Memory, StoreOp
-from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work
+from tcopt.passes.loop.accelerator.instruction_nests import InstructionNest, Work
 from tcopt.passes.loop.accelerator.micro_ops import kernels_of
 from tcopt.passes.loop.accelerator.program_writer import ProgramWriter
 from tcopt.passes.loop.accelerator.transfers import outside_of, tiles_of
@@ -49,7 +49,7 @@ class VdlaLowering(WritingOut):
     def is_instruction(self, declared: Intrinsic) -> bool:
         return isinstance(declared.instruction, Instruction)
 
-    def emit(self, work: Work, nest: Nest) -> None:
+    def emit(self, work: Work, nest: InstructionNest) -> None:
         instruction = nest.declared.instruction
         assert isinstance(instruction, Instruction)
         location = nearest_location(nest.call)

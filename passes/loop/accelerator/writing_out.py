@@ -17,10 +17,10 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.accelerator import FinishOp, ProgramOp
 from tcopt.dialects.intrinsics import Intrinsic
-from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.loop.intrin import OperandTile
 from tcopt.dialects.target import AcceleratorFacts
-from tcopt.passes.loop.accelerator.forms import Form
-from tcopt.passes.loop.accelerator.instruction_nests import Nest, Work, nest_at
+from tcopt.passes.loop.accelerator.forms import AccessForm
+from tcopt.passes.loop.accelerator.instruction_nests import InstructionNest, Work, nest_at
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.quick_ir import keep_name
 
@@ -45,11 +45,11 @@ class WritingOut(ABC):
         self.places: dict[SSAValue, int] = {}
         self.buffers: dict[SSAValue, SSAValue] = {}
         self._times: dict[SSAValue, int] = {}
-        self._nests: dict[Operation, Nest | None] = {}
-        self._conditions: dict[Operation, list[tuple[Form, int]]] = {}
+        self._nests: dict[Operation, InstructionNest | None] = {}
+        self._conditions: dict[Operation, list[tuple[AccessForm, int]]] = {}
 
     @abstractmethod
-    def emit(self, work: Work, nest: Nest) -> None:
+    def emit(self, work: Work, nest: InstructionNest) -> None:
         """Emit the instructions that do some work."""
 
     @abstractmethod
@@ -60,11 +60,13 @@ class WritingOut(ABC):
     def is_instruction(self, declared: Intrinsic) -> bool:
         """Whether calls of an intrinsic become instructions of this kind of program."""
 
-    def granule(self, tile: Tile) -> int | None:
+    def granule(self, tile: OperandTile) -> int | None:
         """Return the elements per entry of a tile's buffer; None for the size of the tile."""
         return None
 
-    def check_entry(self, tile: Tile, nest: Nest, bytes_: int, entry_bytes: int) -> None:
+    def check_entry(
+        self, tile: OperandTile, nest: InstructionNest, bytes_: int, entry_bytes: int
+    ) -> None:
         """Check that the size of a tile is that of an entry of its memory."""
         if bytes_ != entry_bytes:
             alloc = tile.buffer.owner
@@ -134,7 +136,7 @@ class WritingOut(ABC):
         self._times[op.result] = times + 1
         self.places[op.result] = found[times % len(found)]
 
-    def _nest(self, op: Operation) -> Nest | None:
+    def _nest(self, op: Operation) -> InstructionNest | None:
         """Return the nest that an op starts, or None; UnsupportedError if it is for another
         machine.
         """
@@ -159,7 +161,7 @@ class WritingOut(ABC):
     def _holds(self, op: loop.GuardOp) -> bool:
         if op not in self._conditions:
             pairs = zip(op.map.data.results, op.condition_extents, strict=True)
-            self._conditions[op] = [(Form.of(e, op.indices), extent) for e, extent in pairs]
+            self._conditions[op] = [(AccessForm.of(e, op.indices), extent) for e, extent in pairs]
         for form, extent in self._conditions[op]:
             found = form.at(self.values)
             assert found is not None and not found.steps, "all loops around are written out"
@@ -168,7 +170,7 @@ class WritingOut(ABC):
         return True
 
 
-def element_bits(tile: Tile) -> int:
+def element_bits(tile: OperandTile) -> int:
     """Return the bit width of a tile's elements."""
     type_ = tile.buffer.type
     assert isa(type_, MemRefType)

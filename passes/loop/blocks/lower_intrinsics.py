@@ -14,7 +14,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
-from tcopt.dialects.loop.intrin import Tile
+from tcopt.dialects.loop.intrin import OperandTile
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.syntax.access_syntax import unique_operands
 
@@ -46,22 +46,22 @@ class LowerIntrinsic(RewritePattern):
         rewriter.replace(op, [*loads, *ops, store])
 
 
-def _load(tile: Tile, op: loop.IntrinOp) -> loop.LoadOp:
+def _load(tile: OperandTile, op: loop.IntrinOp) -> loop.LoadOp:
     return loop.LoadOp(
         tile.buffer, *_access(tile, op), lanes=_lanes(tile), result_type=_value_type(tile)
     )
 
 
-def _access(tile: Tile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
+def _access(tile: OperandTile, op: loop.IntrinOp) -> tuple[AffineMap, list[SSAValue]]:
     return unique_operands(AffineMap(len(op.indices), 0, tile.first), op.indices)
 
 
-def _lanes(tile: Tile) -> list[int] | None:
+def _lanes(tile: OperandTile) -> list[int] | None:
     """Return the lane steps of a tile's vector, dimension by dimension; None for a scalar."""
     return [step for row in tile.steps for step in row] or None
 
 
-def _value_type(tile: Tile) -> Attribute:
+def _value_type(tile: OperandTile) -> Attribute:
     type_ = tile.buffer.type
     assert isa(type_, MemRefType)
     element = type_.get_element_type()

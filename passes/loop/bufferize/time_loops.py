@@ -31,7 +31,7 @@ SLOTS = 2
 
 
 @dataclass
-class State:
+class LoopState:
     """Loop-carried state of a scan.
 
     Attributes:
@@ -81,7 +81,7 @@ class TimeLoop:
         self.returned: Sequence[SSAValue] = last.arguments
         count = op.state_count
         groups = op.inputs, op.outputs, step.body.block.args, self.returned
-        self.states = [State(*each) for each in zip(*(g[:count] for g in groups), strict=True)]
+        self.states = [LoopState(*each) for each in zip(*(g[:count] for g in groups), strict=True)]
         self.collected: list[SSAValue] = []
 
     def lower(self) -> None:
@@ -154,7 +154,7 @@ class TimeLoop:
                 first = self._slot(state, host.index(0, self.location))
             self._copy(host.buffers[state.initial], first)
 
-    def _state_of(self, value: SSAValue) -> State | None:
+    def _state_of(self, value: SSAValue) -> LoopState | None:
         """Return the state whose new value is a given collected value.
 
         None if there is no such state, or if the loop has no iterations.
@@ -164,7 +164,7 @@ class TimeLoop:
         found = (s for s in self.states if s.collected is None and not s.is_constant)
         return next((s for s in found if origin_of(s.new) is origin_of(value)), None)
 
-    def _history(self, state: State, type: AnyMemRef) -> SSAValue:
+    def _history(self, state: LoopState, type: AnyMemRef) -> SSAValue:
         """Allocate a buffer for all values of a collected state, and return the collected part.
 
         The initial value is adjacent to the value of the first step: before it, or after it in a
@@ -256,7 +256,7 @@ class TimeLoop:
     def _slice(self, source: SSAValue, place: SSAValue) -> SSAValue:
         return self._value(loop.SliceOp(source, place))
 
-    def _slot(self, state: State, place: SSAValue) -> SSAValue:
+    def _slot(self, state: LoopState, place: SSAValue) -> SSAValue:
         assert state.slots is not None
         return self._part(self._slice(state.slots, place), 0, state.type)
 

@@ -37,7 +37,7 @@ from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.matmul import accumulate
-from tcopt.schedules.rules.cpu.tile_space import Roles, TileSpace, vector_lanes
+from tcopt.schedules.rules.cpu.tile_space import TileRoles, TileSpace, vector_lanes
 from tcopt.schedules.rules.cpu.written_taps import written_taps
 from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
 from tcopt.schedules.rules.nests import variable_loops
@@ -69,7 +69,9 @@ class Contraction:
         return None
 
 
-def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -> Roles | Declined:
+def find_roles(
+    pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None
+) -> TileRoles | Declined:
     """Assign roles to the variables, or decline if the block has no vector form."""
     spatial = [v for v in reversed(pattern.spatial) if pattern.extents[v] > 1]
     columns = next((v for v in spatial if pattern.store.is_unit(v)), None)
@@ -91,8 +93,8 @@ def find_roles(pattern: BlockPattern, facts: CpuFacts, dot: Dot | None = None) -
         free = [v for v in others if v not in served[:1]]
         more = next((v for v in free if _reuses(v, scalars, vectors)), None)
     if served:
-        return Roles(columns, more, *served[:2])
-    return Roles(columns, more, *[v for v in others if v != more][:2])
+        return TileRoles(columns, more, *served[:2])
+    return TileRoles(columns, more, *[v for v in others if v != more][:2])
 
 
 def _reuses(variable: int, kept: list[StridedAccess], moving: list[StridedAccess]) -> bool:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from tcopt.schedules.api.handles import Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Plan, TileProblem, plan_tile
+from tcopt.schedules.rules.cpu.tiles import TilePlan, TileProblem, plan_tile
 from tcopt.schedules.spaces.space import Choice, Column, Point
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def part_counts(problem: TileProblem, extent: int, row_extents: int, facts: CpuF
     return [n for n in range(1, min(MAX_PARTS, extent) + 1) if extent % n == 0]
 
 
-def plan_parts(problem: TileProblem, counts: list[int], facts: CpuFacts) -> tuple[Plan, int]:
+def plan_parts(problem: TileProblem, counts: list[int], facts: CpuFacts) -> tuple[TilePlan, int]:
     """Return the best tile and the minimum number of parts for which its vectors fit the cache."""
     for parts in counts[1:]:
         plan = plan_tile(in_parts(problem, parts), facts)
@@ -86,7 +86,7 @@ def plan_parts(problem: TileProblem, counts: list[int], facts: CpuFacts) -> tupl
 
 
 @dataclass(frozen=True)
-class Division:
+class LoopPlacement:
     """Placement of the loops between tiles relative to the loop over parts of the reduction.
 
     Attributes:
@@ -105,7 +105,7 @@ class Division:
         return [*self.outside, *(v for v in self.chunks if v not in self.outside)]
 
 
-def divide(space: TileSpace, choice: Choice) -> Division:
+def divide(space: TileSpace, choice: Choice) -> LoopPlacement:
     """Choose chunks of rows and columns that fit the caches, with at least two tasks per core."""
     facts, problem, k = space.facts, space.problem, Point(dict(choice))
     order = space.order(choice)
@@ -116,7 +116,7 @@ def divide(space: TileSpace, choice: Choice) -> Division:
     while rows and prod(extents[v] for v in inside) < MIN_TILES:
         inside.insert(0, rows.pop())
     if not inside:
-        return Division(tuple(order), (), {})
+        return LoopPlacement(tuple(order), (), {})
     parts, cache = choice["parts"], facts.l2 // CHUNK_SHARE
     first, others = inside[0], prod(extents[v] for v in inside[1:])
     tile_rows = choice["rows"] * choice["spans"]
@@ -134,7 +134,7 @@ def divide(space: TileSpace, choice: Choice) -> Division:
         most = extents[columns] * tasks // (MIN_TASKS * facts.cores)
         sizes = [n for n in range(1, extents[columns] + 1) if extents[columns] % n == 0]
         chunks[columns] = max(n for n in sizes if n == 1 or n <= min(fit, most))
-    return Division(tuple(outside), tuple(inside), chunks)
+    return LoopPlacement(tuple(outside), tuple(inside), chunks)
 
 
 def _chunk(extent: int, most: int) -> int:
@@ -150,7 +150,7 @@ def _chunk(extent: int, most: int) -> int:
 
 
 def split_chunks(
-    sch: Schedule, between: dict[int, Loop], division: Division
+    sch: Schedule, between: dict[int, Loop], division: LoopPlacement
 ) -> tuple[list[Loop], list[Loop]]:
     """Return the loops outside of the parts of a reduction, and those between tiles inside."""
     outer, tiles = dict(between), dict(between)

@@ -61,7 +61,7 @@ class Generic:
         epilogue = take_epilogue(sch, block) if space.reduce else None
         nest = _tile(sch, block, space, choice)
         outer = run_parallel(sch, nest.outer, choice["parallel"], space.time, facts)
-        nest = Nest(outer, nest.middle, nest.sum, nest.inner, nest.lane)
+        nest = TiledLoops(outer, nest.middle, nest.sum, nest.inner, nest.lane)
         init = None
         if nest.sum:
             init = sch.decompose_reduction(block, nest.sum[0])
@@ -93,7 +93,7 @@ class Generic:
 
 
 @dataclass(frozen=True)
-class Nest:
+class TiledLoops:
     """The loops of a tiled block, outermost first.
 
     Attributes:
@@ -110,7 +110,7 @@ class Nest:
     lane: Loop
 
 
-def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> Nest:
+def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> TiledLoops:
     """Split all loops of a block, and reorder them by level."""
     loops = variable_loops(sch, block)
     levels: dict[int, list[Loop]] = {}
@@ -126,11 +126,11 @@ def _tile(sch: Schedule, block: Block, space: GenericSpace, choice: Choice) -> N
     lane = last.pop(choice["vector"])
     inner = [*(levels[v][2] for v in space.spatial), *terms, *last.values()]
     sch.reorder(*outer, *middle, *sums, *inner, lane)
-    return Nest(outer, middle, sums, inner, lane)
+    return TiledLoops(outer, middle, sums, inner, lane)
 
 
 def _write_out(
-    sch: Schedule, block: Block, space: GenericSpace, nest: Nest, choice: Choice
+    sch: Schedule, block: Block, space: GenericSpace, nest: TiledLoops, choice: Choice
 ) -> None:
     """Vectorise and unroll the inner loops of a block."""
     sch.vectorize(nest.lane)
@@ -144,7 +144,7 @@ def _write_out(
     del block
 
 
-def _write_out_start(sch: Schedule, init: Block, nest: Nest, choice: Choice) -> None:
+def _write_out_start(sch: Schedule, init: Block, nest: TiledLoops, choice: Choice) -> None:
     """Vectorise the initialisation of sums; unroll it if the sums are in registers."""
     loops = sch.get_loops(init)
     own = loops[loops.index(nest.middle[-1]) + 1 :]

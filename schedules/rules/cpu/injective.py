@@ -22,7 +22,7 @@ GROUPS = (1, 2, 4, 8)
 """Candidate numbers of vectors that are unrolled together."""
 
 
-class Decisions(NamedTuple):
+class BlockChoices(NamedTuple):
     """Choices for a block; None where a decision is left to an estimate.
 
     Attributes:
@@ -34,7 +34,7 @@ class Decisions(NamedTuple):
     vectors: int | None = None
 
 
-ESTIMATED_DECISIONS = Decisions()
+ESTIMATED_DECISIONS = BlockChoices()
 """Leaves all decisions to estimates."""
 
 
@@ -59,13 +59,13 @@ class InjectiveSpace(BlockSpace):
         """Return the name of a block's knob."""
         return name if len(self.blocks) == 1 else f"{block.name}.{name}"
 
-    def chosen(self, block: Block, choice: Choice) -> Decisions:
+    def chosen(self, block: Block, choice: Choice) -> BlockChoices:
         """Return the choices for a block."""
         parallel, vectors = (
             given(choice.get(self.name_of(block, each), ESTIMATED))
             for each in ("parallel", "vectors")
         )
-        return Decisions(parallel, vectors)
+        return BlockChoices(parallel, vectors)
 
 
 @schedule_rule(target="cpu", priority=20)
@@ -89,7 +89,7 @@ class Injective:
 
 
 def schedule_injective(
-    sch: Schedule, block: Block, facts: CpuFacts, chosen: Decisions = ESTIMATED_DECISIONS
+    sch: Schedule, block: Block, facts: CpuFacts, chosen: BlockChoices = ESTIMATED_DECISIONS
 ) -> None:
     """Schedule one block in a separate loop nest."""
     op = sch.block_op(block)

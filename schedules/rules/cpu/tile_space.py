@@ -78,7 +78,7 @@ longest loop whose last tile is smaller."""
 
 
 @dataclass(frozen=True)
-class Roles:
+class TileRoles:
     """Roles of the iteration variables, by position.
 
     Attributes:
@@ -108,7 +108,7 @@ class TileSpace(Space):
         self,
         sch: Schedule,
         pattern: BlockPattern,
-        roles: Roles,
+        roles: TileRoles,
         facts: CpuFacts,
         dot: Dot | None = None,
     ):
@@ -442,7 +442,7 @@ def _moves_on(term: StridedAccess, rows: int | None, variable: int) -> bool:
 
 def _problem(
     pattern: BlockPattern,
-    roles: Roles,
+    roles: TileRoles,
     facts: CpuFacts,
     taps: WrittenTaps | None,
     dot: Dot | None,

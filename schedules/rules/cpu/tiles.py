@@ -165,7 +165,7 @@ class TileProblem:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TilePlan:
     """A tile, and the loops around it.
 
     Attributes:
@@ -180,7 +180,7 @@ class Plan:
 
 
 @memo(1024)
-def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
+def plan_tile(problem: TileProblem, facts: CpuFacts) -> TilePlan:
     """Return the tile with the lowest estimate.
 
     Ties are broken by more accumulators, then by more rows, or, if rows share no operands, by more
@@ -195,7 +195,7 @@ def plan_tile(problem: TileProblem, facts: CpuFacts) -> Plan:
     high = rows if problem.broadcasts or problem.slides else vectors
     best = int(np.lexsort((spans, -high, -many.accumulators, nearest(cycles)))[0])
     tile = Tile(int(rows[best]), int(vectors[best]), problem.lanes, int(spans[best]))
-    return Plan(tile, bool(outside[best]), float(cycles[best]))
+    return TilePlan(tile, bool(outside[best]), float(cycles[best]))
 
 
 def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:

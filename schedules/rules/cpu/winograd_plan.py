@@ -47,7 +47,7 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Plan:
+class WinogradPlan:
     """Chunks of `rows` x `columns` tiles; sizes are integers, or NumPy arrays for many plans.
 
     Attributes:
@@ -71,16 +71,16 @@ def divisors(number: int) -> list[int]:
 
 
 @memo(256)
-def choose_plan(problem: Problem, facts: CpuFacts) -> Plan:
+def choose_plan(problem: Problem, facts: CpuFacts) -> WinogradPlan:
     """Return the plan with the lowest estimated time; ties are broken by the larger chunk."""
     plans = list(_candidates(problem, facts))
     sizes = [(p.rows, p.columns, p.shared, p.tile.rows, p.tile.vectors, p.groups) for p in plans]
     rows, columns, shared, height, vectors, groups = np.array(sizes).T
-    many = Plan(rows, columns, shared == 1, Tile(height, vectors, problem.lanes), groups)
+    many = WinogradPlan(rows, columns, shared == 1, Tile(height, vectors, problem.lanes), groups)
     return plans[int(np.lexsort((-rows * columns, cycles(many, problem, facts)))[0])]
 
 
-def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
+def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[WinogradPlan]:
     # Tiles are numbered along rows, so parts of several rows would not be contiguous.
     whole = [(rows, problem.columns) for rows in divisors(problem.rows)]
     parts = [(1, columns) for columns in divisors(problem.columns)]
@@ -88,7 +88,7 @@ def _candidates(problem: Problem, facts: CpuFacts) -> Iterator[Plan]:
         for tile in _tiles(contraction_of(rows * columns, problem), facts):
             for shared in (False, True):
                 for groups in divisors(problem.outputs // tile.vectors):
-                    yield Plan(rows, columns, shared, tile, groups)
+                    yield WinogradPlan(rows, columns, shared, tile, groups)
 
 
 def contraction_of(tiles: Column, problem: Problem) -> TileProblem:
@@ -128,7 +128,7 @@ UNEVEN = 1.05
 """Minimum gain factor for tiles of two heights, which need separate code."""
 
 
-def cycles(plan: Plan, problem: Problem, facts: CpuFacts) -> Column:
+def cycles(plan: WinogradPlan, problem: Problem, facts: CpuFacts) -> Column:
     """Estimate the cycles of all threads: contraction, and stalls for weights and data.
 
     The arithmetic of the transforms costs the same for every plan.

@@ -17,8 +17,8 @@ from tcopt.schedules.rules.cpu.granularity import (
 from tcopt.schedules.rules.cpu.tile_space import MOST_PRODUCTS, STEPS, UNROLLED_PRODUCTS
 from tcopt.schedules.rules.cpu.tiles import MAX_ROWS, MAX_VECTORS, Tile, fits
 from tcopt.schedules.rules.cpu.winograd_plan import (
-    Plan,
     Problem,
+    WinogradPlan,
     choose_plan,
     contraction_of,
     cycles,
@@ -114,7 +114,7 @@ class WinogradSpace(Space):
 
     def estimate(self, k: Point) -> Column:
         """Estimate cycles, see `winograd_plan.py`."""
-        plan = Plan(k.tile_rows, k.tile_columns, k.data == 1, self._tile(k), k.groups)
+        plan = WinogradPlan(k.tile_rows, k.tile_columns, k.data == 1, self._tile(k), k.groups)
         return cycles(plan, self.problem, self.facts)
 
     def default(self) -> dict[str, int]:

@@ -16,7 +16,7 @@ from tcopt.support.arithmetic.columns import ceil_div, most, where
 
 
 @dataclass(frozen=True)
-class Read:
+class GenericRead:
     """A buffer that the main block reads at affine indices.
 
     Attributes:
@@ -81,18 +81,18 @@ class Read:
         return ceil_div(rounds * at_once, row) * row
 
 
-def reads_of(sch: Schedule, pattern: BlockPattern, makers: Sequence[Block]) -> list[Read]:
+def reads_of(sch: Schedule, pattern: BlockPattern, makers: Sequence[Block]) -> list[GenericRead]:
     """Return the operands that the main block reads at linear indices.
 
     Args:
         makers: producers whose only consumer is the main block.
     """
     block = sch.get_block(pattern.block.block_name.data)
-    found: list[Read] = []
+    found: list[GenericRead] = []
     for number, buffer in enumerate(buffers_read(sch.block_op(block))):
         terms = tuple(term for term in pattern.terms if term.buffer is buffer)
         linear = all(steps is not None for term in terms for steps in term.steps)
         if terms and linear:
             maker = next((m for m in makers if buffer in buffers_written(sch.block_op(m))), None)
-            found.append(Read(number, terms, maker))
+            found.append(GenericRead(number, terms, maker))
     return found

@@ -45,8 +45,8 @@ from tcopt.schedules.rules.gpu.register_tile import (
 from tcopt.schedules.rules.gpu.shared_tile_choice import (
     BANK_SPACING,
     WORD,
-    Roles,
     SharedTile,
+    SharedTileRoles,
     TileCosts,
     choose_tile,
 )
@@ -104,13 +104,13 @@ class SharedTiles:
         return finish_others(sch, block, parts, left, facts)
 
 
-def depth_group(roles: Roles) -> int:
+def depth_group(roles: SharedTileRoles) -> int:
     """Return the number of terms along the depth that a dot product adds at once."""
     dot = roles.dot
     return dot.group if dot is not None and dot.variable == roles.depth else 1
 
 
-def tile_parts(pattern: BlockPattern, roles: Roles, facts: GpuFacts) -> int:
+def tile_parts(pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts) -> int:
     """Return the number of parts into which to divide each sum."""
     found = choose_tile(pattern, roles, facts)
     if found is None:
@@ -143,7 +143,9 @@ def open_tiles(
     return SharedTileSpace(pattern, roles, facts, found[0], parts, counts)
 
 
-def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles | Declined:
+def find_roles(
+    pattern: BlockPattern, dot: Dot | None, facts: GpuFacts
+) -> SharedTileRoles | Declined:
     """Assign the roles, or decline with the reason why sharing gains nothing."""
     columns, lane = columns_of(pattern), None
     if columns is None:
@@ -176,7 +178,7 @@ def find_roles(pattern: BlockPattern, dot: Dot | None, facts: GpuFacts) -> Roles
         and not any(t.uses(v) for t in across)
     ]
     depth = max(pattern.reduce, key=lambda v: (pattern.extents[v], -v))
-    return Roles(rows, columns, spans[-1] if spans else None, depth, lane, dot)
+    return SharedTileRoles(rows, columns, spans[-1] if spans else None, depth, lane, dot)
 
 
 def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
@@ -187,7 +189,7 @@ def is_moving(pattern: BlockPattern, variable: int, other: int) -> bool:
 def schedule_tile(
     sch: Schedule,
     pattern: BlockPattern,
-    roles: Roles,
+    roles: SharedTileRoles,
     tile: SharedTile,
     facts: GpuFacts,
     written: int = WRITTEN_OUT,
@@ -257,7 +259,7 @@ def _share_operands(
     sch: Schedule,
     block: Block,
     pattern: BlockPattern,
-    roles: Roles,
+    roles: SharedTileRoles,
     beside: list[Block],
     part: Loop,
     tile: SharedTile,

@@ -40,7 +40,7 @@ ones of 32 banks, and vectors of four words stay aligned."""
 
 
 @dataclass(frozen=True)
-class Roles:
+class SharedTileRoles:
     """Roles of the variables, by position.
 
     Attributes:
@@ -101,7 +101,7 @@ class SharedTile:
 
 
 def choose_tile(
-    pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
+    pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
 ) -> tuple[SharedTile, float] | None:
     """Return the tile with the lowest estimated time, and that time.
 
@@ -130,7 +130,7 @@ def choose_tile(
 
 
 def candidate_tiles(
-    pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1
+    pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
 ) -> Iterator[SharedTile]:
     """Yield tiles whose threads fit a block and whose sums fit the registers."""
     extents = pattern.extents
@@ -172,7 +172,9 @@ def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
 class TileCosts:
     """Cost model for tiles of a contraction; precomputes what all tiles have in common."""
 
-    def __init__(self, pattern: BlockPattern, roles: Roles, facts: GpuFacts, parts: int = 1):
+    def __init__(
+        self, pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
+    ):
         self._facts = facts
         extents, reduce = list(pattern.extents), pattern.reduce
         extents[roles.depth] = ceil(extents[roles.depth] / parts)

@@ -9,7 +9,12 @@ import numpy as np
 from tcopt.schedules.analysis.patterns import BlockPattern
 from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import WRITTEN_CHOICES, WRITTEN_OUT
-from tcopt.schedules.rules.gpu.shared_tile_choice import STEPS, Roles, SharedTile, TileCosts
+from tcopt.schedules.rules.gpu.shared_tile_choice import (
+    STEPS,
+    SharedTile,
+    SharedTileRoles,
+    TileCosts,
+)
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
     Choice,
@@ -38,7 +43,7 @@ class SharedTileSpace(Space):
     def __init__(
         self,
         pattern: BlockPattern,
-        roles: Roles,
+        roles: SharedTileRoles,
         facts: GpuFacts,
         tile: SharedTile,
         parts: int,

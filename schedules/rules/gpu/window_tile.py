@@ -87,7 +87,7 @@ class WindowTiles:
 
 
 @dataclass(frozen=True)
-class Window:
+class TileWindow:
     """Operand that is read in overlapping windows.
 
     Attributes:
@@ -106,7 +106,7 @@ class Window:
     is_across: bool
 
 
-def find_window(pattern: BlockPattern) -> Window | Declined:
+def find_window(pattern: BlockPattern) -> TileWindow | Declined:
     """Return the operand with overlapping windows, or the reason why the rule does not apply."""
     columns = columns_of(pattern)
     if columns is None:
@@ -126,7 +126,7 @@ def find_window(pattern: BlockPattern) -> Window | Declined:
             rows = [v for v, _ in pairs if v != columns]
             taps = tuple(tap for tap in pattern.reduce if any(tap == each for _, each in pairs))
             across = any(v == columns for v, _ in pairs)
-            return Window(data, columns, max(rows, default=None), taps, across)
+            return TileWindow(data, columns, max(rows, default=None), taps, across)
     return Declined("results share no elements of a window", quiet=True)
 
 
@@ -139,7 +139,7 @@ def _overlap(data: StridedAccess, spatial: int, tap: int) -> bool:
 class WindowSpace(Space):
     """Search space for the tile of a thread: rows of overlapping windows, and lanes of a vector."""
 
-    def __init__(self, pattern: BlockPattern, window: Window, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, window: TileWindow, facts: GpuFacts):
         self.pattern, self.window, self.facts = pattern, window, facts
         lanes = facts.lanes(element_bits(pattern.block), pattern.extents[window.columns])
         if not all(t.is_unit(window.columns) for t in pattern.terms if t.uses(window.columns)):

@@ -24,7 +24,7 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.accelerator.pieces import Pieces, cut
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.vdla.epilogue import load_tables, move_steps
-from tcopt.schedules.rules.vdla.roles import Roles, Source, find_roles
+from tcopt.schedules.rules.vdla.roles import OperandSource, VdlaRoles, find_roles
 from tcopt.schedules.rules.vdla.tile_space import TileSpace
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
@@ -51,13 +51,13 @@ class Contraction:
         self, sch: Schedule, facts: VdlaTargetAttr, space: TileSpace, choice: Choice
     ) -> Declined | None:
         roles = find_roles(sch, facts)
-        assert isinstance(roles, Roles), "there is a space"
+        assert isinstance(roles, VdlaRoles), "there is a space"
         schedule_tile(sch, roles, space.pieces(Point(dict(choice))), facts)
         return None
 
 
 def choose_tile(
-    roles: Roles, facts: VdlaTargetAttr, *, serial: bool = False, threads: int = 1
+    roles: VdlaRoles, facts: VdlaTargetAttr, *, serial: bool = False, threads: int = 1
 ) -> Pieces | None:
     """Return the pieces that take the fewest cycles; None if none fits.
 
@@ -70,7 +70,7 @@ def choose_tile(
     return space.pieces(Point(choice)) if choice else None
 
 
-def schedule_tile(sch: Schedule, roles: Roles, tile: Pieces, facts: VdlaTargetAttr) -> None:
+def schedule_tile(sch: Schedule, roles: VdlaRoles, tile: Pieces, facts: VdlaTargetAttr) -> None:
     """Split a contraction into pieces, and compute them by the accelerator's instructions."""
     block = roles.block
     remark("schedule", sch.block_op(block), f"pieces of {tile}")
@@ -112,7 +112,7 @@ def schedule_tile(sch: Schedule, roles: Roles, tile: Pieces, facts: VdlaTargetAt
         sch.tensorize(each, name)
 
 
-def _cached(sch: Schedule, block: Block, source: Source, scope: str) -> Block:
+def _cached(sch: Schedule, block: Block, source: OperandSource, scope: str) -> Block:
     """Return the block that loads an operand."""
     if source.producer is not None:
         sch.set_scope(source.producer, scope)

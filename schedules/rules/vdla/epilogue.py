@@ -25,7 +25,7 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.rule import Declined
-from tcopt.schedules.rules.vdla.layouts import Layout, element_of
+from tcopt.schedules.rules.vdla.layouts import VdlaLayout, element_of
 from tcopt.schedules.state.state import alloc_of
 from tcopt.support.errors import InputError, UnsupportedError
 
@@ -33,7 +33,7 @@ ALU, LOAD, ZERO, STORE = "alu", "load", "zero", "store"
 
 
 @dataclass(frozen=True)
-class Step:
+class EpilogueStep:
     """One block of an epilogue.
 
     Attributes:
@@ -50,8 +50,8 @@ class Step:
     kind: str
     intrinsic: str
     over: int | None = None
-    table: tuple[int, Layout] | None = None
-    data: Layout | None = None
+    table: tuple[int, VdlaLayout] | None = None
+    data: VdlaLayout | None = None
     is_early: bool = False
     has_number: bool = True
 
@@ -60,7 +60,7 @@ class Step:
 class Epilogue:
     """The steps in program order; empty if sums are the results."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EpilogueStep, ...] = ()
 
     @property
     def registers(self) -> int:
@@ -68,7 +68,7 @@ class Epilogue:
         return sum(step.kind in (LOAD, ZERO) for step in self.steps)
 
     @property
-    def tables(self) -> tuple[Layout, ...]:
+    def tables(self) -> tuple[VdlaLayout, ...]:
         """Layouts of the operands that are loaded into registers once for many pixels."""
         return tuple(step.table[1] for step in self.steps if step.table is not None)
 
@@ -84,7 +84,7 @@ def find_epilogue(
     """Return the steps around a contraction, or decline if the ALU cannot compute them."""
     names = [block for block in sch.blocks() if block != padding]
     place = names.index(sums)
-    steps: list[Step] = []
+    steps: list[EpilogueStep] = []
     for position, block in enumerate(names):
         if block == sums:
             continue
@@ -109,7 +109,7 @@ def _is_there(name: str, facts: VdlaTargetAttr) -> bool:
 
 def _step(
     sch: Schedule, block: Block, sums: BlockPattern, facts: VdlaTargetAttr, *, is_early: bool
-) -> Step | Declined:
+) -> EpilogueStep | Declined:
     op = sch.block_op(block)
     pattern = match_block(op)
     unit, lanes, _ = facts.unit
@@ -123,7 +123,7 @@ def _step(
     work = [each for each in op.body.block.ops if not isinstance(each, _ACCESSES)]
     value = _stored(op).owner
     if not work and _number(_stored(op)) == 0:
-        return Step(block, ZERO, f"vdla_reset_{unit}x{lanes}", is_early=is_early)
+        return EpilogueStep(block, ZERO, f"vdla_reset_{unit}x{lanes}", is_early=is_early)
     if len(work) == 1 and work[0] is value:
         if isinstance(work[0], ExtSIOp | TruncIOp):
             return _conversion(block, work[0], pattern, sums, facts, is_early=is_early)
@@ -145,7 +145,7 @@ def _conversion(
     facts: VdlaTargetAttr,
     *,
     is_early: bool,
-) -> Step | Declined:
+) -> EpilogueStep | Declined:
     """Match the load of an argument's bytes into registers, or the store of registers as bytes."""
     unit, lanes, _ = facts.unit
     (term,) = pattern.terms
@@ -153,9 +153,9 @@ def _conversion(
     types = element_of(term.buffer), element_of(pattern.store.buffer)
     if isinstance(work, ExtSIOp) and types == (i8, i32) and outer[0] is None:
         name, layout = f"vdla_load_acc8_{unit}x{lanes}", _layout(term, sums)
-        return Step(block, LOAD, name, data=layout, is_early=is_early)
+        return EpilogueStep(block, LOAD, name, data=layout, is_early=is_early)
     if isinstance(work, TruncIOp) and types == (i32, i8) and outer[1] is None:
-        return Step(block, STORE, f"vdla_store_out_{unit}x{lanes}", is_early=is_early)
+        return EpilogueStep(block, STORE, f"vdla_store_out_{unit}x{lanes}", is_early=is_early)
     return Declined(f"{block.name} converts values that are neither loaded nor stored")
 
 
@@ -173,7 +173,7 @@ def _product(
     facts: VdlaTargetAttr,
     *,
     is_early: bool,
-) -> Step | Declined:
+) -> EpilogueStep | Declined:
     """Match the high halves of products of registers."""
     unit, lanes, _ = facts.unit
     for first, second in (pattern.terms, pattern.terms[::-1]):
@@ -191,7 +191,7 @@ def _with_register(
     sums: BlockPattern,
     *,
     is_early: bool,
-) -> Step | None:
+) -> EpilogueStep | None:
     """Match registers combined with others, which may be loaded; None if it cannot be in place."""
     read = list(dict.fromkeys(term.buffer for term in pattern.terms))
     old, other = terms
@@ -203,7 +203,7 @@ def _with_register(
     elif not _is_own_place(other, pattern.extents):
         return None
     over = read.index(old.buffer)
-    return Step(block, ALU, code, over, table, None, is_early, has_number=False)
+    return EpilogueStep(block, ALU, code, over, table, None, is_early, has_number=False)
 
 
 def _alu(
@@ -214,7 +214,7 @@ def _alu(
     facts: VdlaTargetAttr,
     *,
     is_early: bool,
-) -> Step | Declined:
+) -> EpilogueStep | Declined:
     """Match registers combined in place with a constant or with registers."""
     unit, lanes, _ = facts.unit
     code, sign = alu_operations().get(work.name, ("", 1))
@@ -232,7 +232,7 @@ def _alu(
         number = _number(other)
         if number is not None:
             name = alu_name(code, (unit, lanes), sign * number)
-            return Step(block, ALU, name, over=read.index(term.buffer), is_early=is_early)
+            return EpilogueStep(block, ALU, name, over=read.index(term.buffer), is_early=is_early)
         with_register = next((t for t in pattern.terms if t.op.results[:1] == (other,)), None)
         if with_register is None or sign < 0:
             continue
@@ -243,9 +243,9 @@ def _alu(
     return reason
 
 
-def _layout(access: StridedAccess, sums: BlockPattern) -> Layout:
+def _layout(access: StridedAccess, sums: BlockPattern) -> VdlaLayout:
     """Return the layout of a block's operand by the variables of the sums."""
-    plain = Layout.plain(access)
+    plain = VdlaLayout.plain(access)
     none = (0,) * len(plain.shape)
     steps = dict(zip(sums.spatial, plain.steps, strict=True))
     return replace(plain, steps=tuple(steps.get(v, none) for v in sums.variables))
@@ -320,7 +320,7 @@ def load_tables(sch: Schedule, epilogue: Epilogue) -> list[Block]:
     ]
 
 
-def step_cycles(step: Step, facts: VdlaTargetAttr) -> int:
+def step_cycles(step: EpilogueStep, facts: VdlaTargetAttr) -> int:
     """Return the cycles of the compute unit per register entry, excluding loads."""
     if step.kind == ALU:
         return facts.alu_imm.data if step.has_number else facts.alu_reg.data

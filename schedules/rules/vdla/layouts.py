@@ -13,7 +13,7 @@ from tcopt.schedules.analysis.patterns import StridedAccess
 
 
 @dataclass(frozen=True)
-class Layout:
+class VdlaLayout:
     """Layout of the pieces of an operand in memory.
 
     Attributes:
@@ -29,7 +29,7 @@ class Layout:
     pads: tuple[tuple[int, int], ...]
 
     @classmethod
-    def plain(cls, access: StridedAccess) -> Layout:
+    def plain(cls, access: StridedAccess) -> VdlaLayout:
         """Return the layout of an operand that is transferred without strides or padding."""
         shape = buffer_shape(access.buffer)
         steps = tuple(each or (0,) * len(shape) for each in access.steps)

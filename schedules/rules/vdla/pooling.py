@@ -39,7 +39,7 @@ from tcopt.schedules.rules.vdla.epilogue import (
     move_steps,
     step_cycles,
 )
-from tcopt.schedules.rules.vdla.layouts import Layout, element_of
+from tcopt.schedules.rules.vdla.layouts import VdlaLayout, element_of
 from tcopt.schedules.rules.vdla.tiles import load_of, piece_sizes, pixel_sizes
 from tcopt.schedules.state.state import alloc_of
 from tcopt.support.arithmetic.affine import linear_sum
@@ -71,8 +71,8 @@ class Windows:
     taps: tuple[int, ...]
     load: Block
     load_name: str
-    data: Layout
-    results: Layout
+    data: VdlaLayout
+    results: VdlaLayout
     operation: str
     neutral: int
     epilogue: Epilogue
@@ -144,8 +144,8 @@ def find_windows(sch: Schedule, block: Block, facts: VdlaTargetAttr) -> Windows 
         pattern.reduce,
         load,
         name,
-        Layout(shape, steps, (1,) * len(shape), pads),
-        Layout.plain(pattern.store),
+        VdlaLayout(shape, steps, (1,) * len(shape), pads),
+        VdlaLayout.plain(pattern.store),
         alu_name(code, (rows, lanes)),
         start,
         epilogue,
@@ -228,7 +228,7 @@ def _cycles(windows: Windows, sizes: Mapping[int, int], facts: VdlaTargetAttr) -
     count = prod(ceil(extents[v] / whole[v]) for v in windows.pieces)
     size = facts.entry_bytes
 
-    def moved(layout: Layout, memory: str) -> tuple[int, int]:
+    def moved(layout: VdlaLayout, memory: str) -> tuple[int, int]:
         """Return the port cycles for a piece, and its number of transfers."""
         load = load_of(layout, whole, 1)
         cycles = facts.transfer_cycles(load.rows, load.columns * size[memory])

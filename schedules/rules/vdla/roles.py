@@ -16,12 +16,12 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.accelerator.products import Products, find_products
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.rules.vdla.epilogue import Epilogue, find_epilogue
-from tcopt.schedules.rules.vdla.layouts import Layout
+from tcopt.schedules.rules.vdla.layouts import VdlaLayout
 from tcopt.support.arithmetic.affine import linear_sum
 
 
 @dataclass(frozen=True)
-class Source(Layout):
+class OperandSource(VdlaLayout):
     """An operand in memory.
 
     Attributes:
@@ -39,7 +39,7 @@ class Source(Layout):
 
 
 @dataclass(frozen=True)
-class Roles(Products):
+class VdlaRoles(Products):
     """A contraction, and what is computed from its sums.
 
     `depth` is at most one variable, whose parts are loaded one after the other.
@@ -49,13 +49,13 @@ class Roles(Products):
         epilogue: the operations of the ALU on the sums.
     """
 
-    inputs: Source
-    kernel: Source
-    results: Layout
+    inputs: OperandSource
+    kernel: OperandSource
+    results: VdlaLayout
     epilogue: Epilogue
 
 
-def find_roles(sch: Schedule, facts: VdlaTargetAttr) -> Roles | Declined:
+def find_roles(sch: Schedule, facts: VdlaTargetAttr) -> VdlaRoles | Declined:
     """Return the only contraction of bytes in a function, or decline with what the unit lacks."""
     unit = facts.matrix_unit
     if unit.rows != 1:
@@ -71,17 +71,17 @@ def find_roles(sch: Schedule, facts: VdlaTargetAttr) -> Roles | Declined:
     if isinstance(epilogue, Declined):
         return epilogue
     parts: dict[str, Any] = {**vars(found), "depth": depth, "taps": taps}
-    kernel, results = _source(sch, pattern, found.weights), Layout.plain(pattern.store)
-    return Roles(**parts, inputs=inputs, kernel=kernel, results=results, epilogue=epilogue)
+    kernel, results = _source(sch, pattern, found.weights), VdlaLayout.plain(pattern.store)
+    return VdlaRoles(**parts, inputs=inputs, kernel=kernel, results=results, epilogue=epilogue)
 
 
-def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source:
+def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> OperandSource:
     shape = buffer_shape(term.buffer)
     steps = [each or (0,) * len(shape) for each in term.steps]
     producer = _padding(sch, pattern, term)
     if producer is not None:
         block, original, pads = producer
-        return Source(original, tuple(steps), (1,) * len(shape), pads, term, block)
+        return OperandSource(original, tuple(steps), (1,) * len(shape), pads, term, block)
     found: list[int] = []
     for dim in range(len(shape)):
         # Strides are for rows only: strided columns would be rows with a single entry.
@@ -92,7 +92,7 @@ def _source(sch: Schedule, pattern: BlockPattern, term: StridedAccess) -> Source
         )
         found.append(common if common > 1 and is_row else 1)
     divided = [tuple(n // by for n, by in zip(step, found, strict=True)) for step in steps]
-    return Source(shape, tuple(divided), tuple(found), ((0, 0),) * len(shape), term)
+    return OperandSource(shape, tuple(divided), tuple(found), ((0, 0),) * len(shape), term)
 
 
 def _padding(

@@ -20,7 +20,7 @@ from tcopt.schedules.rules.accelerator.contraction_space import (
     knob_names,
 )
 from tcopt.schedules.rules.accelerator.pieces import Pieces
-from tcopt.schedules.rules.vdla.roles import Roles
+from tcopt.schedules.rules.vdla.roles import VdlaRoles
 from tcopt.schedules.rules.vdla.tiles import entries_of, other_entries, piece_sizes, pixel_sizes
 from tcopt.schedules.rules.vdla.timing import Estimator
 from tcopt.schedules.spaces.space import (
@@ -59,7 +59,7 @@ class TileSpace(ContractionSpace):
     thread.
     """
 
-    def __init__(self, roles: Roles, facts: VdlaTargetAttr):
+    def __init__(self, roles: VdlaRoles, facts: VdlaTargetAttr):
         self.roles, self.facts = roles, facts
         self.timer = Estimator(roles, facts)
         self._room = tuple(facts.entries[name] for name in ("inp", "wgt", "acc"))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tcopt.schedules.rules.accelerator.pieces import Pieces
-from tcopt.schedules.rules.vdla.roles import Layout, Roles
+from tcopt.schedules.rules.vdla.layouts import VdlaLayout
+from tcopt.schedules.rules.vdla.roles import VdlaRoles
 from tcopt.support.arithmetic.columns import Column, ceil_div, least, where
 
 _MOST_PAD = 15
@@ -33,7 +34,7 @@ class Load:
     columns: Column
 
 
-def box_of(source: Layout, sizes: Sequence[Column]) -> list[Column]:
+def box_of(source: VdlaLayout, sizes: Sequence[Column]) -> list[Column]:
     """Return the extents of the part of an operand that a piece reads."""
     box: list[Column] = [1] * len(source.shape)
     for n, steps in zip(sizes, source.steps, strict=True):
@@ -43,7 +44,7 @@ def box_of(source: Layout, sizes: Sequence[Column]) -> list[Column]:
     return box
 
 
-def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
+def load_of(source: VdlaLayout, sizes: Sequence[Column], unit: int) -> Load:
     """Return the transfers of a piece.
 
     Args:
@@ -68,7 +69,7 @@ def load_of(source: Layout, sizes: Sequence[Column], unit: int) -> Load:
     return Load(prod(box), transfers, rows, columns)
 
 
-def sizes_of(roles: Roles, tile: Pieces, *, whole_depth: Column = False) -> list[Column]:
+def sizes_of(roles: VdlaRoles, tile: Pieces, *, whole_depth: Column = False) -> list[Column]:
     """Return the size of a piece along each variable."""
     sizes: list[Column] = []
     for v, extent in enumerate(roles.pattern.extents):
@@ -77,7 +78,7 @@ def sizes_of(roles: Roles, tile: Pieces, *, whole_depth: Column = False) -> list
     return sizes
 
 
-def entries_of(roles: Roles, tile: Pieces) -> tuple[Column, Column, Column]:
+def entries_of(roles: VdlaRoles, tile: Pieces) -> tuple[Column, Column, Column]:
     """Return the entries of a piece's data, weights and sums.
 
     For operands that are loaded completely, these include room for all parts of the sum.
@@ -88,7 +89,7 @@ def entries_of(roles: Roles, tile: Pieces) -> tuple[Column, Column, Column]:
     return data, weights, prod(sizes[v] for v in (*roles.outputs, *roles.pixels))
 
 
-def _room(roles: Roles, tile: Pieces, whole: Column) -> list[Column]:
+def _room(roles: VdlaRoles, tile: Pieces, whole: Column) -> list[Column]:
     """Return the size along each variable for which there must be room."""
     sizes = sizes_of(roles, tile)
     for v in roles.depth:
@@ -97,7 +98,7 @@ def _room(roles: Roles, tile: Pieces, whole: Column) -> list[Column]:
     return sizes
 
 
-def other_entries(roles: Roles, tile: Pieces) -> Column:
+def other_entries(roles: VdlaRoles, tile: Pieces) -> Column:
     """Return the register entries in addition to those of the sums: operands of the ALU."""
     sizes = sizes_of(roles, tile)
     tables = sum(load_of(each, sizes, 1).entries for each in roles.epilogue.tables)
@@ -106,7 +107,7 @@ def other_entries(roles: Roles, tile: Pieces) -> Column:
 
 
 def pixel_sizes(
-    extents: Sequence[int], data: Layout, pixels: Sequence[int], variable: int
+    extents: Sequence[int], data: VdlaLayout, pixels: Sequence[int], variable: int
 ) -> list[int]:
     """Return sizes of pieces that read some data each, not only padding.
 

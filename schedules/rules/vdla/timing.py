@@ -14,9 +14,9 @@ from math import prod
 
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules.rules.accelerator.pieces import Pieces
-from tcopt.schedules.rules.vdla.epilogue import STORE, Step, step_cycles
-from tcopt.schedules.rules.vdla.layouts import Layout
-from tcopt.schedules.rules.vdla.roles import Roles
+from tcopt.schedules.rules.vdla.epilogue import STORE, EpilogueStep, step_cycles
+from tcopt.schedules.rules.vdla.layouts import VdlaLayout
+from tcopt.schedules.rules.vdla.roles import VdlaRoles
 from tcopt.schedules.rules.vdla.tiles import Load, load_of, sizes_of
 from tcopt.support.arithmetic.columns import Column, ceil_div, most, where
 
@@ -44,7 +44,7 @@ class _Job:
 class Estimator:
     """Estimates the cycles of tiles on a machine."""
 
-    roles: Roles
+    roles: VdlaRoles
     facts: VdlaTargetAttr
 
     @cached_property
@@ -142,7 +142,7 @@ class Estimator:
         """The memory whose entries are stored."""
         return "out" if self.roles.epilogue.stores_bytes else "acc"
 
-    def step_cycles(self, step: Step) -> int:
+    def step_cycles(self, step: EpilogueStep) -> int:
         """Return the cycles of the ALU per register entry."""
         return step_cycles(step, self.facts)
 
@@ -164,7 +164,7 @@ class Estimator:
 class _Counts:
     """Number of pieces, and how often operands are loaded."""
 
-    def __init__(self, roles: Roles, tile: Pieces):
+    def __init__(self, roles: VdlaRoles, tile: Pieces):
         extents = roles.pattern.extents
 
         def pieces(variables: tuple[int, ...]) -> Column:
@@ -282,7 +282,7 @@ class _Writer:
             if any(any(table.steps[v]) for v in roles.pixels) == of_pixels:
                 self._registers(table, "acc")
 
-    def _registers(self, layout: Layout, memory: str) -> int:
+    def _registers(self, layout: VdlaLayout, memory: str) -> int:
         """Load registers: the compute unit does this, and waits."""
         load = load_of(layout, self.sizes, 1)
         port = self.estimator.port_cycles(

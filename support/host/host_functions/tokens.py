@@ -22,7 +22,7 @@ def _compiled(pattern: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class Tokenizer:
     """Splits strings into tokens.
 
     Attributes:
@@ -38,7 +38,7 @@ class Tokens:
     mark: bool
 
     @classmethod
-    def of(cls, settings: Settings) -> Tokens:
+    def of(cls, settings: Settings) -> Tokenizer:
         """Create a tokeniser from a call's settings.
 
         Raises:
@@ -84,7 +84,7 @@ class Tokens:
 @host_function("token_counts", takes=(True,), gives=(False,))
 def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
     """Count the tokens of each string."""
-    (x,), tokens = arrays, Tokens.of(settings)
+    (x,), tokens = arrays, Tokenizer.of(settings)
     counts = [len(tokens.parts(text)) for text in in_steps(x.reshape(-1).tolist(), len)]
     return [np.array(counts, np.int64).reshape(x.shape)]
 
@@ -92,7 +92,7 @@ def token_counts(settings: Settings, arrays: Sequence[Array], forms: Sequence[Fo
 @host_function("tokens", takes=(True,), gives=(True,))
 def tokens_of(settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]) -> list[Array]:
     """Return the tokens of each string along a new last axis, filled up with the setting `pad`."""
-    (x,), width, tokens = arrays, forms[0].shape[-1], Tokens.of(settings)
+    (x,), width, tokens = arrays, forms[0].shape[-1], Tokenizer.of(settings)
     check_characters(x.size * width)
     rows: list[str] = []
     for text in in_steps(x.reshape(-1).tolist(), len):

@@ -16,7 +16,7 @@ import pytest
 import tcopt
 from models.hostile import KINDS, bombs, ints, model_of, node
 from tcopt.frontends.onnx import import_model
-from tcopt.frontends.onnx.model.limits import Limits, parse_limits
+from tcopt.frontends.onnx.model.limits import ModelLimits, parse_limits
 from tcopt.runtime.program import Program
 from tcopt.support.errors import ImportModelError, InputError, ResourceError
 
@@ -114,7 +114,7 @@ def test_limits_are_options() -> None:
         import_model(model)
     import_model(model, limits=parse_limits(["tensor-bytes=10000000000000"])).verify()
     with pytest.raises(ImportModelError, match="raise the limit nodes=10"):
-        import_model(dict(bombs())["Ifs in Ifs"], limits=Limits(nodes=10))
+        import_model(dict(bombs())["Ifs in Ifs"], limits=ModelLimits(nodes=10))
     for text, message in (
         ("size=3", "there is no limit 'size'; limits are tensor-bytes, nodes,"),
         ("nodes=-1", "'nodes=-1' is not a limit; write 'nodes=1000'"),

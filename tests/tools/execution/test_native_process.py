@@ -15,7 +15,13 @@ import pytest
 
 from tcopt.support.errors import BackendError
 from tcopt.support.processes.child_process import processor_time
-from tcopt.tools.execution.native_process import Buffer, NativeFault, NativeProcess, Scalar, Scratch
+from tcopt.tools.execution.native_process import (
+    NativeFault,
+    NativeProcess,
+    ProcessBuffer,
+    ProcessScalar,
+    Scratch,
+)
 
 COPY = """define i64 @f(ptr %x, ptr %y, i64 %count, i64 %from) {
 entry:
@@ -65,8 +71,8 @@ def copy(process: NativeProcess, count: int, start: int = 0, *, at_end: bool = T
     result = process.call(
         handle,
         "f",
-        [Buffer(x, False, "%x"), Buffer(y, writable, "%y"), Scalar("i64", count),
-         Scalar("i64", start)],
+        [ProcessBuffer(x, False, "%x"), ProcessBuffer(y, writable, "%y"),
+         ProcessScalar("i64", count), ProcessScalar("i64", start)],
         result="i64",
         at_end=at_end,
     )  # fmt: skip
@@ -96,9 +102,13 @@ def test_a_write_beside_a_buffer_is_a_fault(process: NativeProcess) -> None:
     """Writes before a buffer at the end of its page are detected too."""
     x, y = np.arange(8, dtype=np.float32), np.zeros(4, np.float32)
     handle = process.load(COPY.replace("float, ptr %x, i64 %at", "float, ptr %x, i64 %i"), ["f"])
-    arguments = [Buffer(x, False, "%x"), Buffer(y, True, "%y"), Scalar("i64", 1)]
+    arguments = [
+        ProcessBuffer(x, False, "%x"),
+        ProcessBuffer(y, True, "%y"),
+        ProcessScalar("i64", 1),
+    ]
     with pytest.raises(NativeFault, match="writes before %y"):
-        process.call(handle, "f", [*arguments, Scalar("i64", -2)], result="i64")
+        process.call(handle, "f", [*arguments, ProcessScalar("i64", -2)], result="i64")
 
 
 def test_a_write_to_what_is_read_only_is_a_fault(process: NativeProcess) -> None:
@@ -157,15 +167,22 @@ def test_wrong_text_is_an_error(process: NativeProcess) -> None:
 def test_buffers_that_share_memory_share_it(process: NativeProcess) -> None:
     whole = np.arange(6, dtype=np.float32)
     handle = process.load(COPY, ["f"])
-    arguments = [Buffer(whole[:4], False, "%x"), Buffer(whole[1:5], True, "%y")]
-    process.call(handle, "f", [*arguments, Scalar("i64", 4), Scalar("i64", 0)], result="i64")
+    arguments = [ProcessBuffer(whole[:4], False, "%x"), ProcessBuffer(whole[1:5], True, "%y")]
+    process.call(
+        handle, "f", [*arguments, ProcessScalar("i64", 4), ProcessScalar("i64", 0)], result="i64"
+    )
     np.testing.assert_array_equal(whole, [0, 0, 0, 0, 0, 5])
 
 
 def test_scratch_memory_is_zero(process: NativeProcess) -> None:
     y = np.ones(4, np.float32)
     handle = process.load(COPY, ["f"])
-    arguments = [Scratch(16), Buffer(y, True, "%y"), Scalar("i64", 4), Scalar("i64", 0)]
+    arguments = [
+        Scratch(16),
+        ProcessBuffer(y, True, "%y"),
+        ProcessScalar("i64", 4),
+        ProcessScalar("i64", 0),
+    ]
     process.call(handle, "f", arguments, result="i64")
     np.testing.assert_array_equal(y, 0)
 

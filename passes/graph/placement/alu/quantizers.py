@@ -15,12 +15,12 @@ from tcopt.dialects.graph.elementwise.quantize import (
 from tcopt.passes.graph.placement.alu.shifts import scaled_on_alu
 from tcopt.passes.graph.placement.alu.steps import integers_on_alu
 from tcopt.passes.graph.placement.alu.sums import with_function
-from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.alu_chains import AluChain
 from tcopt.passes.graph.placement.registers import Reals, Registers, not_on_alu, on_alu
 
 
 @on_alu.rule_for(QuantizeOp)
-def quantize(op: QuantizeOp, chain: Chain) -> Registers | str:
+def quantize(op: QuantizeOp, chain: AluChain) -> Registers | str:
     """Quantise real values that are a function of integers."""
     registers, numbers = chain.operand(op.x), _numbers(chain, op)
     if registers is None or registers.reals is None or numbers is None:
@@ -34,7 +34,7 @@ def quantize(op: QuantizeOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(RequantizeOp)
-def requantize(op: RequantizeOp, chain: Chain) -> Registers | str:
+def requantize(op: RequantizeOp, chain: AluChain) -> Registers | str:
     """Return a rounding shift if the scale is a power of two, else a multiplication if the ALU
     supports it."""
     scale, zero = chain.number(op.scale), chain.number(op.zero)
@@ -51,7 +51,7 @@ def requantize(op: RequantizeOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(DequantizeOp)
-def dequantize(op: DequantizeOp, chain: Chain) -> Registers | str:
+def dequantize(op: DequantizeOp, chain: AluChain) -> Registers | str:
     """Represent the result as real values that are a function of integers, to be requantised."""
     registers, scale, zero = chain.operand(op.x), chain.number(op.scale), chain.number(op.zero)
     is_there = registers is not None and registers.reals is None and chain.multiplies
@@ -63,7 +63,7 @@ def dequantize(op: DequantizeOp, chain: Chain) -> Registers | str:
     return replace(registers, reals=reals)
 
 
-def _numbers(chain: Chain, op: QuantizerOp) -> tuple[Array, Array] | None:
+def _numbers(chain: AluChain, op: QuantizerOp) -> tuple[Array, Array] | None:
     """Return scale and zero point by channel, if they are known."""
     scale, zero = chain.number(op.scale), chain.number(op.zero)
     if scale is None or zero is None or zero.size == 0 or zero.min() != zero.max():

@@ -13,7 +13,7 @@ from tcopt.dialects.graph.core.types import Array, element_type
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.passes.graph.placement.alu.sums import MOST
-from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.alu_chains import AluChain
 from tcopt.passes.graph.placement.registers import Registers, on_alu
 
 _EXACT = 1 << 24
@@ -21,7 +21,7 @@ _EXACT = 1 << 24
 
 
 @on_alu.rule_for(ShiftLeftOp)
-def shift_left(op: ShiftLeftOp, chain: Chain) -> Registers | str:
+def shift_left(op: ShiftLeftOp, chain: AluChain) -> Registers | str:
     """Return the shift as a product with a power of two."""
     registers, count = chain.operand(op.lhs), chain.number(op.rhs)
     if registers is None or count is None or count.size != 1 or element_type(op.lhs) != i32:
@@ -30,7 +30,7 @@ def shift_left(op: ShiftLeftOp, chain: Chain) -> Registers | str:
 
 
 def scaled_on_alu(
-    chain: Chain,
+    chain: AluChain,
     x: SSAValue,
     scale: Array | None,
     zero: Array | None,
@@ -76,7 +76,7 @@ def scaled_on_alu(
     return replace(chain.settled(found) if point else found, limits=(low, high))
 
 
-def _rounded(chain: Chain, registers: Registers, places: int) -> Registers | str:
+def _rounded(chain: AluChain, registers: Registers, places: int) -> Registers | str:
     half = 1 << (places - 1)
     if registers.bound + half > MOST:
         return "sums may exceed 32 bits"
@@ -88,7 +88,7 @@ def _rounded(chain: Chain, registers: Registers, places: int) -> Registers | str
     return Registers(value, np.zeros((), np.int64), (registers.bound >> places) + 1)
 
 
-def _times_power_of_two(chain: Chain, registers: Registers, places: int) -> Registers | str:
+def _times_power_of_two(chain: AluChain, registers: Registers, places: int) -> Registers | str:
     """Shift registers of an ALU to the left."""
     bound = registers.bound << max(places, 0)
     if not 0 <= places <= 30 or bound > MOST:

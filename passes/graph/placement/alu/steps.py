@@ -16,11 +16,11 @@ from tcopt.dialects.graph.elementwise.multiply_high import MultiplyHighOp
 from tcopt.dialects.graph.elementwise.shift import ShiftLeftOp, ShiftRightOp
 from tcopt.passes.graph.placement.alu.step_fit import StepFit, differing, fit_steps, steps_of
 from tcopt.passes.graph.placement.alu.sum_fit import fit_sum
-from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.alu_chains import AluChain
 from tcopt.passes.graph.placement.registers import Reals, Registers
 
 
-def integers_on_alu(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def integers_on_alu(chain: AluChain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     """Return integers, clamped to limits, that are a function of register contents.
 
     Args:
@@ -37,7 +37,7 @@ def integers_on_alu(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Regi
     return "it is a sum of more than two terms"
 
 
-def _of_one(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def _of_one(chain: AluChain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     (registers,) = reals.terms
     least, most = chain.reach(registers)
     offset, within = chain.by_channel(registers.offset), registers.limits
@@ -69,11 +69,11 @@ def _of_one(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | 
     return Registers(value, np.zeros((), np.int64), bound, limits)
 
 
-def _note(chain: Chain, share: float) -> None:
+def _note(chain: AluChain, share: float) -> None:
     chain.note(f"at most {chain.slack} step from the host's integers, for {share:.2g} of sums")
 
 
-def _emitted(chain: Chain, value: SSAValue, fit: StepFit) -> SSAValue:
+def _emitted(chain: AluChain, value: SSAValue, fit: StepFit) -> SSAValue:
     if fit.limits is not None:
         low, high = fit.limits
         value = chain.add(MaxOp(value, chain.table(low)))
@@ -85,13 +85,13 @@ def _emitted(chain: Chain, value: SSAValue, fit: StepFit) -> SSAValue:
     return _shifted(chain, value, fit.right)
 
 
-def _shifted(chain: Chain, value: SSAValue, places: Array) -> SSAValue:
+def _shifted(chain: AluChain, value: SSAValue, places: Array) -> SSAValue:
     if places.min() == places.max():
         return chain.add(ShiftRightOp(value, chain.constant(int(places[0]))))
     return chain.add(ShiftRightOp(value, chain.table(places), in_range=True))
 
 
-def _of_two(chain: Chain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
+def _of_two(chain: AluChain, reals: Reals, limits: tuple[int, int]) -> Registers | str:
     """Return a sum of two terms of bytes, checked for all pairs of values."""
     settled = [chain.settled(term) for term in reals.terms]
     ranges = [_range(term, now) for term, now in zip(reals.terms, settled, strict=True)]

@@ -15,7 +15,7 @@ from tcopt.dialects.graph.elementwise.activation import ClipOp, ReluOp
 from tcopt.dialects.graph.elementwise.arithmetic import AddOp
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp
-from tcopt.passes.graph.placement.alu_chains import Chain
+from tcopt.passes.graph.placement.alu_chains import AluChain
 from tcopt.passes.graph.placement.registers import Reals, Registers, not_on_alu, on_alu
 
 MOST = (1 << 31) - 1
@@ -23,7 +23,7 @@ MOST = (1 << 31) - 1
 
 
 @on_alu.rule_for(AddOp)
-def add(op: AddOp, chain: Chain) -> Registers | str:
+def add(op: AddOp, chain: AluChain) -> Registers | str:
     """Return a 32-bit sum, or a sum of real values that are functions of integers."""
     if is_float(element_type(op.lhs)):
         return _sum_of_reals(chain, op.lhs, op.rhs)
@@ -31,7 +31,7 @@ def add(op: AddOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(ReluOp)
-def relu(op: ReluOp, chain: Chain) -> Registers | str:
+def relu(op: ReluOp, chain: AluChain) -> Registers | str:
     """Return the maximum of a value and zero."""
     registers = chain.operand(op.x)
     if registers is None:
@@ -43,7 +43,7 @@ def relu(op: ReluOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(ClipOp)
-def clip(op: ClipOp, chain: Chain) -> Registers | str:
+def clip(op: ClipOp, chain: AluChain) -> Registers | str:
     """Clamp real values that are a function of integers; clamping is non-decreasing."""
     registers = chain.operand(op.x)
     if registers is None or registers.reals is None:
@@ -52,7 +52,7 @@ def clip(op: ClipOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(CastOp)
-def cast(op: CastOp, chain: Chain) -> Registers | str:
+def cast(op: CastOp, chain: AluChain) -> Registers | str:
     """Return the same integers, if the type holds them."""
     element = op.type.element_type
     registers = chain.operand(op.x)
@@ -67,13 +67,13 @@ def cast(op: CastOp, chain: Chain) -> Registers | str:
 
 
 @on_alu.rule_for(ReshapeOp)
-def reshape(op: ReshapeOp, chain: Chain) -> Registers | str:
+def reshape(op: ReshapeOp, chain: AluChain) -> Registers | str:
     """Return the operand's registers."""
     registers = chain.operand(op.x)
     return "its operand is not in registers" if registers is None else registers
 
 
-def _sum_of_integers(chain: Chain, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
+def _sum_of_integers(chain: AluChain, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
     """Return a 32-bit sum; a constant addend is recorded as a pending offset."""
     if element_type(lhs) != i32:
         return "it is not a sum of 32 bits"
@@ -100,7 +100,7 @@ def with_function(registers: Registers, then: Callable[[Array], Array], reals: R
     return replace(registers, reals=made)
 
 
-def _sum_of_reals(chain: Chain, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
+def _sum_of_reals(chain: AluChain, lhs: SSAValue, rhs: SSAValue) -> Registers | str:
     """Return a sum of floats that are functions of integers."""
     for value, other in ((lhs, rhs), (rhs, lhs)):
         number = chain.number(other)

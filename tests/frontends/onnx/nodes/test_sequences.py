@@ -13,7 +13,7 @@ from models.checks import run_reference
 from tcopt.compiler.onnx_backend import Backend
 from tcopt.frontends.onnx import MissingShapesError, import_model
 from tcopt.frontends.onnx.checking import check_model
-from tcopt.frontends.onnx.model.limits import Limits
+from tcopt.frontends.onnx.model.limits import ModelLimits
 from tcopt.support.errors import ImportModelError, InputError, TcoptError, UnsupportedError
 from tcopt.tools import tcopt_check, tcopt_run
 
@@ -260,10 +260,10 @@ def test_sequences_are_bounded_together():
     model = model_of(f"m (float[2] x) => (seq(float) s99) {{ s0 = SequenceEmpty() {chain} }}")
     import_model(model)
     with pytest.raises(ImportModelError, match="the limit made-elements=1000"):
-        import_model(model, limits=Limits(made_elements=1000))
+        import_model(model, limits=ModelLimits(made_elements=1000))
     shapes = {"s": [[1]] * 20, "x": [3]}
     with pytest.raises(InputError, match="raise the limit nodes=10"):
-        import_model(model_of(SHIFTED), shapes=shapes, limits=Limits(nodes=10))
+        import_model(model_of(SHIFTED), shapes=shapes, limits=ModelLimits(nodes=10))
     twice = model_of("m (seq(float) x, float[2] z) => (float[2] y) { y = Relu(z) }")
     twice.graph.input[1].name = "x[0]"
     with pytest.raises(ImportModelError, match=r"are both called 'x\[0\]'"):

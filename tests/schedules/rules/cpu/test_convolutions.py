@@ -26,7 +26,7 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Plan, TileProblem, candidate_tiles, plan_tile
+from tcopt.schedules.rules.cpu.tiles import TilePlan, TileProblem, candidate_tiles, plan_tile
 
 FEW = settings(max_examples=examples(8), deadline=None)
 
@@ -45,9 +45,9 @@ FEW = settings(max_examples=examples(8), deadline=None)
 def test_any_tile_computes_the_same(
     extents, blocks, stride, kernel, parallel, choice, outside, deep
 ):
-    def chosen(space: TileProblem, facts: CpuFacts) -> Plan:
+    def chosen(space: TileProblem, facts: CpuFacts) -> TilePlan:
         tiles = list(candidate_tiles(space, facts))
-        return Plan(tiles[choice % len(tiles)], outside, 0.0)
+        return TilePlan(tiles[choice % len(tiles)], outside, 0.0)
 
     block = 8
     x = data(1, blocks[0], *extents, block)

@@ -19,7 +19,7 @@ from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.dialects.graph.packed.blocked_conv_transpose import BlockedConvTransposeOp
 from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeightsOp
 from tcopt.passes.graph.winograd.exactness import inexact
-from tcopt.passes.graph.winograd.winograd import Choice, UseWinograd
+from tcopt.passes.graph.winograd.winograd import UseWinograd, WinogradChoice
 from tcopt.targets.cpu import MACHINES
 
 TARGETS = ("haswell", "skylake-avx512")
@@ -198,7 +198,7 @@ def test_quantised_layers_give_the_same_bytes(name, layer, monkeypatch):
 
         def choose(self, op, form, costs, tiles, rounded, tile=tile):
             seen.append(list(tiles))
-            return Choice(tile) if tile else None
+            return WinogradChoice(tile) if tile else None
 
         monkeypatch.setattr(UseWinograd, "choose", choose)
         found.append(tcopt.compile(model, f"cpu:{name}").run({"x": x}))

@@ -17,7 +17,7 @@ from tcopt.dialects.loop import FuncOp
 from tcopt.dialects.target import VdlaTargetAttr
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.vdla.contraction import choose_tile
-from tcopt.schedules.rules.vdla.roles import Roles, find_roles
+from tcopt.schedules.rules.vdla.roles import VdlaRoles, find_roles
 from tcopt.schedules.rules.vdla.timing import Estimator
 
 CONVS = {
@@ -117,11 +117,11 @@ def test_slots_hide_latency() -> None:
     assert timer.cycles(hidden) < 0.9 * timer.cycles(serial)
 
 
-def roles_of(conv: Conv, target: VdlaTargetAttr) -> Roles:
+def roles_of(conv: Conv, target: VdlaTargetAttr) -> VdlaRoles:
     module = conv.module(target)
     lower(module, [Phase("loop", TO_LOOP)])
     function = next(op for op in module.ops if isinstance(op, FuncOp))
     sch = Schedule(function)
     roles = find_roles(sch, target)
-    assert isinstance(roles, Roles)
+    assert isinstance(roles, VdlaRoles)
     return roles

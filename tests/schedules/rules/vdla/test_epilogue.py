@@ -28,7 +28,7 @@ from tcopt.dialects.vdla import AluOp
 from tcopt.interpreters.graph import run_module
 from tcopt.schedules import Schedule
 from tcopt.schedules.rules.vdla.contraction import choose_tile
-from tcopt.schedules.rules.vdla.roles import Roles, find_roles
+from tcopt.schedules.rules.vdla.roles import VdlaRoles, find_roles
 from tcopt.schedules.rules.vdla.timing import Estimator
 from tcopt.support.pipelines.running import new_context
 from tcopt.support.syntax.parsing import LocatedParser
@@ -108,7 +108,7 @@ def test_estimate(steps: list[str]) -> None:
     lower(module, [Phase("loop", TO_LOOP)])
     sch = Schedule(next(op for op in module.ops if isinstance(op, FuncOp)))
     roles = find_roles(sch, target)
-    assert isinstance(roles, Roles)
+    assert isinstance(roles, VdlaRoles)
     tile = choose_tile(roles, target)
     assert tile is not None
     expected = Estimator(roles, target).cycles(tile)
