@@ -169,6 +169,16 @@ class Touch(Runs):
             return [None] * len(buffer_shape(self.buffer))
         return self.expand(self.access.indices, self.access.operands)
 
+    @property
+    def elements(self) -> object:
+        """Key of the accessed elements: accesses to a buffer with equal keys alias the same
+        accesses.
+        """
+        access = self.access
+        lanes = None if access is None else tuple((*row, n) for row, n in access.lanes)
+        leaves = access is not None and access.may_leave
+        return self.loops, tuple(self.indices), tuple(self.conditions), lanes, leaves
+
 
 def touches(buffer: SSAValue, root: Operation) -> list[Touch]:
     """Return all accesses to `buffer` at or below `root`, in program order."""

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.dependences import Alias, Relation, Touch, alias, touches_of
 from tcopt.dialects.loop.updates import update_of
+
+_ORDERS = Relation.BEFORE, Relation.AFTER
 
 
 class NotVectorizable(Exception):
@@ -31,11 +36,24 @@ def check_lanes_independent(op: loop.ForOp) -> None:
             is_update = isinstance(store, loop.StoreOp) and update_of(store) is not None
             if len(group) == 1 or (len(group) == 2 and is_update):
                 continue
-        for store in stores:
-            for other in group:
-                for relation in (Relation.BEFORE, Relation.AFTER):
-                    if alias(store, other, {**equal, op: relation}) is not Alias.NEVER:
-                        raise NotVectorizable("iterations depend on each other")
+        for first, second in combinations_with_replacement(_distinct(group), 2):
+            if not (first.is_write or second.is_write):
+                continue
+            # For an access and itself, both orders are the same question.
+            orders = _ORDERS[:1] if first is second else _ORDERS
+            for relation in orders:
+                if alias(first, second, {**equal, op: relation}) is not Alias.NEVER:
+                    raise NotVectorizable("iterations depend on each other")
+
+
+def _distinct(group: Sequence[Touch]) -> list[Touch]:
+    """Return one access, preferably a store, for each set of elements."""
+    found: dict[object, Touch] = {}
+    for touch in group:
+        known = found.setdefault(touch.elements, touch)
+        if touch.is_write and not known.is_write:
+            found[touch.elements] = touch
+    return list(found.values())
 
 
 def _depends_on(touch: Touch, op: loop.ForOp) -> bool:
