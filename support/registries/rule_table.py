@@ -37,6 +37,8 @@ class RuleTable(Generic[Rule]):
         self.registry: Registry[str, Rule] = Registry(
             f"rule of {home} for", partial(import_all, home)
         )
+        # Results of `of`, by class and generation of the registry.
+        self._found: dict[tuple[type[Operation], int], Rule | None] = {}
 
     def rule_for(self, *ops: type[Operation]) -> Callable[[_Own], _Own]:
         """Register a function as the rule of these op classes.
@@ -60,7 +62,13 @@ class RuleTable(Generic[Rule]):
         """Return the rule of an op: that of the first of its classes with one; None if no class
         has a rule."""
         rules = self.rules()
-        return next((rules[key] for cls in type(op).__mro__ if (key := _key(cls)) in rules), None)
+        cls, generation = type(op), self.registry.generation
+        found = self._found
+        if (cls, generation) not in found:
+            keys = map(_key, cls.__mro__)
+            rule = next((rules[key] for key in keys if key in rules), None)
+            found[cls, generation] = rule
+        return found[cls, generation]
 
 
 class OpFunction(
