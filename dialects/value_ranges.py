@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import AnyFloat, Float64Type, FloatAttr, IntegerAttr,
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects import arith_
-from tcopt.support.arithmetic.affine import Range
+from tcopt.support.arithmetic.intervals import Range
 
 _DEPTH = 64
 """Maximum depth of a chain of operations to analyse; beyond it, any value is assumed."""

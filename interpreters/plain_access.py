@@ -32,7 +32,8 @@ from tcopt.interpreters.plain_text import (
     number_text,
     type_text,
 )
-from tcopt.support.arithmetic.affine import UNBOUNDED, Range, bounds
+from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.arithmetic.intervals import UNBOUNDED, Range
 from tcopt.support.errors import UnsupportedError
 
 _UNSIGNED = {AffineBinaryOpKind.FloorDiv: "udiv", AffineBinaryOpKind.Mod: "urem"}

@@ -47,6 +47,7 @@ from tcopt.interpreters.plain_text import (
     number_text,
 )
 from tcopt.interpreters.plain_vectors import VECTOR_RULES, emit_intrinsic
+from tcopt.support.arithmetic.intervals import range_below
 from tcopt.support.errors import UnsupportedError
 
 _MOST_TRACED = 1 << 25
@@ -239,7 +240,7 @@ class _Translator:
             op.iter_vars, op.bindings.data.results, op.domain, strict=True
         ):
             place = self.values[value] = accesses.index(expr, op.operands)
-            accesses.ranges[value] = (0, max(extent - 1, 0))
+            accesses.ranges[value] = range_below(extent)
             low, high = accesses.range_of(expr, op.operands)
             if low < 0 or high >= extent:
                 conditions.append(accesses.inside(place, extent))

@@ -28,15 +28,13 @@ from tcopt.dialects.loop.access import LoadOp, StoreOp
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.intrin import IntrinOp
-from tcopt.dialects.loop.structure import ForOp, loop_of
+from tcopt.dialects.loop.structure import ForOp, loop_of, variable_range
 from tcopt.support.arithmetic.affine import (
-    UNBOUNDED,
     Atom,
     Dim,
     FloorDiv,
     LinearSum,
     Mod,
-    Range,
     dims_of,
     linear_sum,
     simplify,
@@ -45,6 +43,7 @@ from tcopt.support.arithmetic.affine import (
     to_expr,
     used_dims,
 )
+from tcopt.support.arithmetic.intervals import UNBOUNDED, Range, range_below, weighted_sum
 from tcopt.support.syntax.access_syntax import unique_operands
 
 
@@ -81,7 +80,7 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Interval:
+class BoxSide:
     """`extent` consecutive indices from `base`, an affine expression over the operands of a box."""
 
     base: AffineExpr
@@ -93,7 +92,7 @@ class Box:
     """A rectangular part of a buffer, with bases over values defined outside the analysed op."""
 
     operands: tuple[SSAValue, ...]
-    dims: tuple[Interval, ...]
+    dims: tuple[BoxSide, ...]
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def access_box(
     space = _Space(root, running, clipped)
     operands = [space.expand(value) for value in access.operands]
     known = [e if e is not None else AffineConstantExpr(0) for e in operands]
-    dims: list[Interval] = []
+    dims: list[BoxSide] = []
     for expr, (below, above), extent in zip(access.indices, access.reaches, shape, strict=True):
         if any(operands[p] is None for p in used_dims(expr)):
             dims.append(_whole(extent))
@@ -182,7 +181,7 @@ def union(first: Box, second: Box, buffer: SSAValue, *, clipped: bool = True) ->
     shape = buffer_shape(buffer)
     values = list(dict.fromkeys((*first.operands, *second.operands)))
     ranges = value_ranges(values)
-    dims: list[Interval] = []
+    dims: list[BoxSide] = []
     for a, b, extent in zip(first.dims, second.dims, shape, strict=True):
         base_a = linear_sum(over(a.base, first.operands, values), ranges)
         base_b = linear_sum(over(b.base, second.operands, values), ranges)
@@ -217,7 +216,7 @@ def over(expr: AffineExpr, operands: Sequence[SSAValue], values: list[SSAValue])
 
 def value_ranges(values: Sequence[SSAValue]) -> tuple[Range, ...]:
     """Return the range of each value: a loop's, an iteration variable's, or unbounded."""
-    return tuple(_value_range(value) for value in values)
+    return tuple([variable_range(value) or UNBOUNDED for value in values])
 
 
 def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
@@ -241,36 +240,28 @@ def binding_values(block: BlockOp, position: int) -> tuple[SSAValue, ...]:
     return tuple(dict.fromkeys(operands[p] for p in used))
 
 
-def _value_range(value: SSAValue) -> Range:
-    if (loop := loop_of(value)) is not None:
-        return 0, max(loop.trip_count - 1, 0)
-    if (block := block_of(value)) is not None:
-        return 0, max(block.domain[block.iter_vars.index(value)] - 1, 0)
-    return UNBOUNDED
+def _whole(extent: int) -> BoxSide:
+    return BoxSide(AffineConstantExpr(0), extent)
 
 
-def _whole(extent: int) -> Interval:
-    return Interval(AffineConstantExpr(0), extent)
-
-
-def _interval(base: LinearSum, low: int, high: int, extent: int, clipped: bool) -> Interval:
+def _interval(base: LinearSum, low: int, high: int, extent: int, clipped: bool) -> BoxSide:
     """Return `base + [low, high]`, clipped to the buffer if the base is constant."""
     if clipped and base.is_constant:
         low, high = max(low + base.constant, 0), min(high + base.constant, extent - 1)
-        return Interval(AffineConstantExpr(low), max(high - low + 1, 0))
+        return BoxSide(AffineConstantExpr(low), max(high - low + 1, 0))
     if clipped and high - low + 1 >= extent:
         return _whole(extent)
-    return Interval(to_expr(LinearSum(base.terms, base.constant + low)), high - low + 1)
+    return BoxSide(to_expr(LinearSum(base.terms, base.constant + low)), high - low + 1)
 
 
-def _compact(dims: Sequence[Interval], values: Sequence[SSAValue]) -> Box:
+def _compact(dims: Sequence[BoxSide], values: Sequence[SSAValue]) -> Box:
     ranges = value_ranges(values)
     results = tuple(simplify(d.base, ranges) for d in dims)
     map, operands = unique_operands(AffineMap(len(values), 0, results), values)
     extents = [d.extent for d in dims]
     return Box(
         tuple(operands),
-        tuple(Interval(b, e) for b, e in zip(map.results, extents, strict=True)),
+        tuple(BoxSide(b, e) for b, e in zip(map.results, extents, strict=True)),
     )
 
 
@@ -289,7 +280,7 @@ class _Space:
     def expand(self, value: SSAValue) -> AffineExpr | None:
         """Express `value` over loop variables; None if it is computed at run time."""
         if (loop := loop_of(value)) is not None:
-            return self._dim(value, _value_range(value), self._is_inside(loop))
+            return self._dim(value, range_below(loop.trip_count), self._is_inside(loop))
         if (block := block_of(value)) is not None:
             return self._expand_variable(block, value)
         owner = value.owner
@@ -302,13 +293,13 @@ class _Space:
     def split(self, value: LinearSum) -> tuple[LinearSum, int, int]:
         """Split `value` into a sum over outer dimensions and a remainder in `[low, high]`."""
         base: dict[Atom, int] = {}
-        low = high = 0
+        rest: list[tuple[int, Range]] = []
         for atom, factor in value.terms:
-            outer, atom_low, atom_high = self._split_atom(atom)
+            outer, *inner = self._split_atom(atom)
             if outer is not None:
                 base[outer] = base.get(outer, 0) + factor
-            bounds = (factor * atom_low, factor * atom_high)
-            low, high = low + min(bounds), high + max(bounds)
+            rest.append((factor, (inner[0], inner[1])))
+        low, high = weighted_sum(0, rest)
         return LinearSum(tuple(base.items()), value.constant), low, high
 
     def _split_atom(self, atom: Atom) -> tuple[Atom | None, int, int]:
@@ -333,7 +324,7 @@ class _Space:
     def _expand_variable(self, block: BlockOp, variable: SSAValue) -> AffineExpr | None:
         position = block.iter_vars.index(variable)
         if not self._is_inside(block):
-            return self._dim(variable, _value_range(variable), inner=False)
+            return self._dim(variable, range_below(block.domain[position]), inner=False)
         sums = self._bindings(block)
         mine = sums[position]
         if not self.obeys_domains:

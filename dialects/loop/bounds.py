@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.structure import ForOp, FuncOp
-from tcopt.support.arithmetic.affine import LinearSum, Range, linear_sum, substitute, sum_range
+from tcopt.support.arithmetic.affine import LinearSum, linear_sum, substitute, sum_range
+from tcopt.support.arithmetic.intervals import Range
 
 
 def verify_in_bounds(

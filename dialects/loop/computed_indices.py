@@ -18,9 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.block import BlockOp, GuardOp
 from tcopt.dialects.loop.index_ops import IndexOp
-from tcopt.dialects.loop.structure import ForOp
+from tcopt.dialects.loop.structure import ForOp, variable_range
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.arithmetic.affine import Range, bounds
+from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.arithmetic.intervals import Range
 
 
 def is_computed(value: SSAValue) -> bool:
@@ -98,14 +99,7 @@ def _leaf_range(value: SSAValue, ranges: ValueRanges) -> Range | None:
     owner = value.owner
     if isinstance(owner, IndexOp):
         return bounds(owner.map.data.results[0], [ranges.integers(v) for v in owner.indices])
-    if not isinstance(owner, Block):
-        return None
-    match owner.parent_op():
-        case ForOp() as loop:
-            return 0, max(loop.trip_count - 1, 0)
-        case BlockOp() as block:
-            return 0, max(block.domain[block.iter_vars.index(value)] - 1, 0)
-        case scf.ForOp() as loop if value is owner.args[0]:
-            return ranges.integers(loop.lb)[0], ranges.integers(loop.ub)[1] - 1
-        case _:
-            return None
+    loop = owner.parent_op() if isinstance(owner, Block) else None
+    if isinstance(loop, scf.ForOp) and value is loop.body.block.args[0]:
+        return ranges.integers(loop.lb)[0], ranges.integers(loop.ub)[1] - 1
+    return variable_range(value)

@@ -28,16 +28,9 @@ from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.intrin import IntrinOp
 from tcopt.dialects.loop.prefetch import PrefetchOp
 from tcopt.dialects.loop.structure import ForOp, loop_of, path_to
-from tcopt.support.arithmetic.affine import (
-    LinearSum,
-    Range,
-    extents_to_ranges,
-    linear_sum,
-    substitute,
-    sum_range,
-    used_dims,
-)
+from tcopt.support.arithmetic.affine import LinearSum, linear_sum, substitute, sum_range, used_dims
 from tcopt.support.arithmetic.integer_points import Sum, System, Unknown, may_differ
+from tcopt.support.arithmetic.intervals import Range, extents_to_ranges
 
 Variable = ForOp | ThreadAxis
 """A loop, or a thread axis, which has one value in each thread."""

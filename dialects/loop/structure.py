@@ -35,6 +35,7 @@ from tcopt.dialects.loop.attrs import (
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.loop.types import verify_buffer_type
+from tcopt.support.arithmetic.intervals import Range, range_below
 from tcopt.support.ir.quick_ir import init_op
 
 PRAGMA_UNROLL = "pragma_unroll"
@@ -183,3 +184,16 @@ def loop_of(value: SSAValue) -> ForOp | None:
     owner = value.owner
     parent = owner.parent_op() if isinstance(owner, Block) else None
     return parent if isinstance(parent, ForOp) else None
+
+
+def variable_range(value: SSAValue) -> Range | None:
+    """Return the range of a loop's induction variable or a block's iteration variable; None for
+    other values."""
+    owner = value.owner
+    match owner.parent_op() if isinstance(owner, Block) else None:
+        case ForOp() as loop:
+            return range_below(loop.trip_count)
+        case BlockOp() as block:
+            return range_below(block.domain[block.iter_vars.index(value)])
+        case _:
+            return None

@@ -25,14 +25,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.te.ops import ComputeOp
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.arithmetic.affine import (
-    UNBOUNDED,
-    Range,
-    bounds,
-    extents_to_ranges,
-    linear_sum,
-    sum_range,
-)
+from tcopt.support.arithmetic.affine import bounds, linear_sum, sum_range
+from tcopt.support.arithmetic.intervals import UNBOUNDED, Range, extents_to_ranges
 from tcopt.support.ir.index_maps import verify_index_map
 from tcopt.support.ir.literals import number_attr, parse_number, print_number
 from tcopt.support.ir.quick_ir import init_op

@@ -42,7 +42,8 @@ from tcopt.dialects.te.names import hint_of, unique_name
 from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
 from tcopt.dialects.te.scalar import Emitter, storage_type, stored_number
 from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
-from tcopt.support.arithmetic.affine import Range, bounds, extents_to_ranges, simplify, substitute
+from tcopt.support.arithmetic.affine import bounds, simplify, substitute
+from tcopt.support.arithmetic.intervals import Range, extents_to_ranges, range_below
 from tcopt.support.ir.literals import number_attr
 from tcopt.support.syntax.access_syntax import unique_operands
 
@@ -187,7 +188,7 @@ class _Body:
 
     def _leaf(self, dim: Index, guarded: bool) -> tuple[SSAValue, Range]:
         if isinstance(dim, Axis):
-            return self.axes[id(dim)], (0, max(dim.extent - 1, 0))
+            return self.axes[id(dim)], range_below(dim.extent)
         assert isinstance(dim, ComputedIndex)
         value = self.emit(dim.value, guarded)
         index = self.emitter.to_index(value, is_unsigned(dim.value.dtype))

@@ -46,7 +46,8 @@ from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
 from tcopt.dialects.te.narrow import code_of, convert
 from tcopt.dialects.te.saturation import saturated
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.arithmetic.affine import Range, bounds
+from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.syntax.access_syntax import unique_operands
 

@@ -16,14 +16,8 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, ExtSIOp, ExtUIOp, SelectOp, SIToFPOp
 from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
 from tcopt.dialects.table import LookupOp, ScaleOp
-from tcopt.support.arithmetic.affine import (
-    Dim,
-    extents_to_ranges,
-    linear_sum,
-    sum_range,
-    to_expr,
-    used_dims,
-)
+from tcopt.support.arithmetic.affine import Dim, linear_sum, sum_range, to_expr, used_dims
+from tcopt.support.arithmetic.intervals import extents_to_ranges
 from tcopt.support.memo import memo
 
 

@@ -51,8 +51,8 @@ from tcopt.dialects.loop.structure import enclosing_loops
 from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, value_label
-from tcopt.support.arithmetic.affine import extents_to_ranges
 from tcopt.support.arithmetic.integer_points import determines
+from tcopt.support.arithmetic.intervals import extents_to_ranges
 from tcopt.support.ir.literals import integers
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)

@@ -8,7 +8,7 @@ from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
-from tcopt.dialects.loop.analysis import Box, Interval, buffer_shape
+from tcopt.dialects.loop.analysis import Box, BoxSide, buffer_shape
 from tcopt.schedules.analysis.regions import box_under, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_runs, check_single
 from tcopt.schedules.edits.copies import copy_nest, redirect, shift
@@ -82,7 +82,7 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
     if low is not None:
         extents = [interval.extent for interval in box.dims]
         type_ = MemRefType(type_.get_element_type(), extents, type_.layout, type_.memory_space)
-        origin = [Interval(AffineConstantExpr(0), extent) for extent in extents]
+        origin = [BoxSide(AffineConstantExpr(0), extent) for extent in extents]
         box = Box((), tuple(origin))
     alloc = AllocOp(type_, scope)
     alloc.result.name_hint = f"{buffer.name_hint or block.block_name.data}_{scope.value}"

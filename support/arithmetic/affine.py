@@ -26,13 +26,14 @@ from xdsl.ir.affine import (
     AffineSymExpr,
 )
 
+from tcopt.support.arithmetic.intervals import (
+    UNBOUNDED,
+    Range,
+    quotient,
+    remainder,
+    weighted_sum,
+)
 from tcopt.support.memo import memo
-
-Range = tuple[int, int]
-"""Inclusive lower and upper bound."""
-
-UNBOUNDED: Range = (-(1 << 62), 1 << 62)
-"""Range of an unknown value."""
 
 
 class Dim(NamedTuple):
@@ -120,26 +121,14 @@ def _scale(a: LinearSum, factor: int) -> LinearSum:
 def _atom_range(atom: Atom, ranges: Sequence[Range]) -> Range:
     if isinstance(atom, Dim):
         return ranges[atom.position] if atom.position < len(ranges) else UNBOUNDED
-    low, high = sum_range(atom.operand, ranges)
-    if isinstance(atom, FloorDiv):
-        return low // atom.divisor, high // atom.divisor
-    if low // atom.divisor == high // atom.divisor:
-        return low % atom.divisor, high % atom.divisor
-    return 0, atom.divisor - 1
+    rule = quotient if isinstance(atom, FloorDiv) else remainder
+    return rule(sum_range(atom.operand, ranges), atom.divisor)
 
 
 def sum_range(value: LinearSum, ranges: Sequence[Range]) -> Range:
     """Return bounds of `value`; exact if it is linear in independent dimensions."""
-    low = high = value.constant
-    for atom, factor in value.terms:
-        atom_low, atom_high = _atom_range(atom, ranges)
-        if factor > 0:
-            low += factor * atom_low
-            high += factor * atom_high
-        else:
-            low += factor * atom_high
-            high += factor * atom_low
-    return low, high
+    terms = [(factor, _atom_range(atom, ranges)) for atom, factor in value.terms]
+    return weighted_sum(value.constant, terms)
 
 
 def _split(value: LinearSum, divisor: int) -> tuple[LinearSum, LinearSum]:
@@ -347,11 +336,6 @@ def coarser(expr: AffineExpr, extent: int, ranges: Sequence[Range]) -> tuple[Aff
         ):
             return to_expr(quotient), extent // size
     return to_expr(total), extent
-
-
-def extents_to_ranges(extents: Sequence[int]) -> tuple[Range, ...]:
-    """Convert extents to ranges: `[n, m]` -> `[(0, n - 1), (0, m - 1)]`; 0 becomes (0, 0)."""
-    return tuple((0, max(extent - 1, 0)) for extent in extents)
 
 
 def substitute(expr: AffineExpr, dims: Sequence[AffineExpr]) -> AffineExpr:

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tcopt.support.arithmetic.affine import (
-    Atom,
-    Dim,
-    FloorDiv,
-    LinearSum,
-    Mod,
-    Range,
-    sum_range,
-)
+from tcopt.support.arithmetic.affine import Atom, Dim, FloorDiv, LinearSum, Mod, sum_range
+from tcopt.support.arithmetic.intervals import Range
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,14 @@ from typing import NamedTuple
 
 from xdsl.ir.affine import AffineExpr
 
-from tcopt.support.arithmetic.affine import Dim, FloorDiv, LinearSum, Range, linear_sum
+from tcopt.support.arithmetic.affine import Dim, FloorDiv, LinearSum, linear_sum
+from tcopt.support.arithmetic.intervals import (
+    Range,
+    meet,
+    multipliers,
+    quotient,
+    weighted_sum,
+)
 
 _NODES = 400
 """Maximum number of ranges to halve."""
@@ -93,21 +100,17 @@ class System:
         """Return the quotient and the remainder of a sum."""
         key = tuple(sorted(operand.terms.items())), operand.constant, divisor
         if key not in self._divisions:
-            low, high = self.range_of(operand)
-            quotient = self.variable(low // divisor, high // divisor)
-            remainder = self.variable(0, divisor - 1)
-            self._divisions[key] = quotient, remainder
-            self.require(operand.plus(quotient, -divisor).plus(remainder, -1))
+            whole = self.variable(*quotient(self.range_of(operand), divisor))
+            rest = self.variable(0, divisor - 1)
+            self._divisions[key] = whole, rest
+            self.require(operand.plus(whole, -divisor).plus(rest, -1))
         return self._divisions[key]
 
     def range_of(self, total: Sum) -> Range:
         """Return bounds of a sum, from the ranges of its variables."""
-        low = high = total.constant
-        for variable, factor in total.terms.items():
-            a, b = self._ranges[variable]
-            low += factor * (a if factor > 0 else b)
-            high += factor * (b if factor > 0 else a)
-        return low, high
+        ranges = self._ranges
+        terms = [(factor, ranges[variable]) for variable, factor in total.terms.items()]
+        return weighted_sum(total.constant, terms)
 
     def require(self, total: Sum, low: int = 0, high: int = 0) -> None:
         """Add the constraint `low <= total <= high`."""
@@ -153,16 +156,15 @@ class System:
             return
         kept.sort()
         scale = gcd(*(factor for _, factor in kept))
-        low, high = -(-low // scale), high // scale
         if kept[0][1] < 0:
-            scale, low, high = -scale, -high, -low
+            scale = -scale
+        low, high = multipliers(scale, (low, high))
         key = tuple([(variable, factor // scale) for variable, factor in kept])
         if len(key) == 1:
             self._narrow(key[0][0], low, high)
             return
         if key in self._windows:
-            least, most = self._windows[key]
-            low, high = max(low, least), min(high, most)
+            low, high = meet((low, high), self._windows[key])
         if low > high:
             raise _Infeasible
         self._windows[key] = low, high
@@ -170,7 +172,7 @@ class System:
     def _narrow(self, variable: int, low: int, high: int) -> bool:
         """Narrow the range of a variable; return whether it changed."""
         old = self._ranges[variable]
-        new = max(old[0], low), min(old[1], high)
+        new = meet(old, (low, high))
         if new[0] > new[1]:
             raise _Infeasible
         self._ranges[variable] = new
@@ -197,10 +199,7 @@ class System:
                 # Bounds of the product, from those of the other terms.
                 bottom = low - most + factor * (b if factor > 0 else a)
                 top = high - least + factor * (a if factor > 0 else b)
-                if factor < 0:
-                    bottom, top = -top, -bottom
-                size = abs(factor)
-                if self._narrow(variable, -(-bottom // size), top // size):
+                if self._narrow(variable, *multipliers(factor, (bottom, top))):
                     changed = True
                     least, most = self.range_of(total)
         return changed

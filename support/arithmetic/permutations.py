@@ -17,13 +17,12 @@ from tcopt.support.arithmetic.affine import (
     FloorDiv,
     LinearSum,
     Mod,
-    Range,
-    extents_to_ranges,
     linear_sum,
     simplify,
     substitute,
 )
 from tcopt.support.arithmetic.digits import Digit, digit_of
+from tcopt.support.arithmetic.intervals import Range, extents_to_ranges
 
 
 def inverse_permutation(

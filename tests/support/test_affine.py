@@ -13,14 +13,8 @@ from xdsl.ir.affine import (
     AffineExpr,
 )
 
-from tcopt.support.arithmetic.affine import (
-    bounds,
-    compact_map,
-    extents_to_ranges,
-    linear_sum,
-    simplify,
-    substitute,
-)
+from tcopt.support.arithmetic.affine import bounds, compact_map, linear_sum, simplify, substitute
+from tcopt.support.arithmetic.intervals import extents_to_ranges
 
 DIMS = 3
 d0, d1, d2 = (AffineDimExpr(i) for i in range(DIMS))

@@ -9,8 +9,9 @@ from math import prod
 import pytest
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
-from tcopt.support.arithmetic.affine import Range, linear_sum
+from tcopt.support.arithmetic.affine import linear_sum
 from tcopt.support.arithmetic.integer_points import System, determines
+from tcopt.support.arithmetic.intervals import Range
 
 Bounds = tuple[AffineExpr, int, int]
 

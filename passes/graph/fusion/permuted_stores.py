@@ -13,7 +13,8 @@ from tcopt.dialects.graph.core.types import bytes_of, element_type, shape_of
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor
-from tcopt.support.arithmetic.affine import extents_to_ranges, simplify, substitute
+from tcopt.support.arithmetic.affine import simplify, substitute
+from tcopt.support.arithmetic.intervals import extents_to_ranges
 from tcopt.support.arithmetic.permutations import inverse_permutation, stride_in_groups
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 

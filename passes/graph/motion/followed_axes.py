@@ -20,6 +20,7 @@ from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, ComputedIndex, Expr, Index, Read
 from tcopt.dialects.te.tensor import Stage, Tensor, children
 from tcopt.support.arithmetic.affine import simplify
+from tcopt.support.arithmetic.intervals import extents_to_ranges
 
 Followed = tuple[int | None, ...]
 """For each axis of a tensor, the axis of the result that it follows; None if all of it is read."""
@@ -106,7 +107,7 @@ def _exact(index: Index) -> Axis | None:
     axes = [dim for dim in index.dims if isinstance(dim, Axis)]
     if len(axes) != len(index.dims):
         return None
-    expr = simplify(index.expr, [(0, max(axis.extent - 1, 0)) for axis in axes])
+    expr = simplify(index.expr, extents_to_ranges([axis.extent for axis in axes]))
     return axes[expr.position] if isinstance(expr, AffineDimExpr) else None
 
 

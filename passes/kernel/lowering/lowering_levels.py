@@ -28,7 +28,8 @@ from xdsl.ir.affine import (
 
 from tcopt.dialects.arith_ import CmpiOp
 from tcopt.passes.loop.analysis.indexing import Knowledge
-from tcopt.support.arithmetic.affine import UNBOUNDED, Dim, FloorDiv, LinearSum, Mod, sum_range
+from tcopt.support.arithmetic.affine import Dim, FloorDiv, LinearSum, Mod, sum_range
+from tcopt.support.arithmetic.intervals import UNBOUNDED
 from tcopt.support.ir.pure_values import PureValues
 from tcopt.support.ir.quick_ir import AttributeNumbers, append_op
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tcopt.dialects import loop
-from tcopt.support.arithmetic.affine import Atom, Dim, FloorDiv, LinearSum, Range, linear_sum
+from tcopt.dialects.loop.analysis import value_ranges
+from tcopt.support.arithmetic.affine import Atom, Dim, FloorDiv, LinearSum, linear_sum
 
 Values = Mapping[SSAValue, int]
 """The variables of unrolled loops, with their current values."""
@@ -44,7 +44,7 @@ class AccessForm:
     @staticmethod
     def of(expr: AffineExpr, operands: Sequence[SSAValue]) -> AccessForm:
         """Return the form of an expression over loop variables."""
-        return AccessForm(linear_sum(expr, [_range(value) for value in operands]), tuple(operands))
+        return AccessForm(linear_sum(expr, value_ranges(operands)), tuple(operands))
 
     def at(self, values: Values) -> LinearForm | None:
         """Evaluate at these values; None if it divides by a variable that has none."""
@@ -71,9 +71,3 @@ class AccessForm:
         if isinstance(atom, FloorDiv):
             return LinearForm(inner.base // atom.divisor)
         return LinearForm(inner.base % atom.divisor)
-
-
-def _range(value: SSAValue) -> Range:
-    around = loop.loop_of(value)
-    assert around is not None, "indices are over loops once blocks are lowered"
-    return 0, max(around.trip_count - 1, 0)

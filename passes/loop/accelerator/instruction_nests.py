@@ -16,6 +16,7 @@ from tcopt.dialects.intrinsics import Intrinsic, intrinsic
 from tcopt.dialects.loop.intrin import OperandTile
 from tcopt.passes.loop.accelerator.forms import AccessForm, LinearForm, Values
 from tcopt.passes.loop.analysis.instructions import path_to_call
+from tcopt.support.arithmetic.intervals import is_within, meet, multipliers, weighted_sum
 from tcopt.support.errors import UnsupportedError
 
 
@@ -255,10 +256,8 @@ def _narrowed(
     iterations: tuple[int, int], base: int, step: int, low: int, high: int
 ) -> tuple[int, int]:
     """Return the range of iterations for which `low <= base + step * n < high`."""
-    if step < 0:
-        base, step, low, high = -base, -step, 1 - high, 1 - low
-    first, end = iterations
-    first, end = max(first, -((base - low) // step)), min(end, (high - 1 - base) // step + 1)
+    least, most = multipliers(step, (low - base, high - 1 - base))
+    first, end = meet(iterations, (least, most + 1))
     return first, max(first, end)
 
 
@@ -266,9 +265,5 @@ def _always(
     ranges: Mapping[SSAValue, tuple[int, int]], form: LinearForm, low: int, high: int
 ) -> bool:
     """Whether `low <= form < high` for all iterations."""
-    ends = [
-        sorted((step * ranges[value][0], step * (ranges[value][1] - 1)))
-        for value, step in form.steps.items()
-    ]
-    least, most = form.base + sum(a for a, _ in ends), form.base + sum(b for _, b in ends)
-    return low <= least and most < high
+    terms = [(s, (ranges[v][0], ranges[v][1] - 1)) for v, s in form.steps.items()]
+    return is_within(weighted_sum(form.base, terms), (low, high - 1))

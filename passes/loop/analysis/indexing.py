@@ -18,18 +18,24 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.support.arithmetic.affine import (
-    UNBOUNDED,
     Dim,
     FloorDiv,
     LinearSum,
     Mod,
-    Range,
     bounds,
     compact_map,
     linear_sum,
     substitute,
     sum_range,
     to_expr,
+)
+from tcopt.support.arithmetic.intervals import (
+    UNBOUNDED,
+    Range,
+    meet,
+    multipliers,
+    range_below,
+    weighted_sum,
 )
 from tcopt.support.ir.literals import segment_sizes
 
@@ -100,7 +106,7 @@ class Knowledge:
 
     def enter_loop(self, op: loop.ForOp) -> None:
         """Record the range of a loop's variable."""
-        self.ranges[op.induction_variable] = (0, max(op.trip_count - 1, 0))
+        self.ranges[op.induction_variable] = range_below(op.trip_count)
         if op.loop_kind is loop.LoopKind.VECTORIZED:
             self.lanes.add(op.induction_variable)
 
@@ -135,14 +141,11 @@ class Knowledge:
         """Narrow the range of a value if a condition depends on it alone."""
         match total:
             case LinearSum(terms=((Dim() as dim, factor),)):
-                low, high = -total.constant, extent - 1 - total.constant
-                if factor < 0:
-                    low, high, factor = -high, -low, -factor
                 value = operands[dim.position]
                 if value in self.lanes:
                     return
-                old_low, old_high = self.ranges.get(value, UNBOUNDED)
-                low, high = max(old_low, -(-low // factor)), min(old_high, high // factor)
+                allowed = multipliers(factor, (-total.constant, extent - 1 - total.constant))
+                low, high = meet(self.ranges.get(value, UNBOUNDED), allowed)
                 if low <= high:
                     self.ranges[value] = (low, high)
             case _:
@@ -193,14 +196,11 @@ class Knowledge:
             rest = dict(terms)
             for term, factor in fact.total.terms:
                 rest[term] = rest.get(term, 0) - times * factor
-            offset_low = offset_high = total.constant - times * fact.total.constant
-            for term, factor in rest.items():
-                if factor:
-                    term_low, term_high = self._term_range(term)
-                    offset_low += min(factor * term_low, factor * term_high)
-                    offset_high += max(factor * term_low, factor * term_high)
-            low = max(low, offset_low)
-            high = min(high, times * (fact.extent - 1) + offset_high)
+            # The condition's sum is a term in `range(extent)`.
+            known: list[tuple[int, Range]] = [(times, (0, fact.extent - 1))]
+            known += [(f, self._term_range(term)) for term, f in rest.items() if f]
+            offset = total.constant - times * fact.total.constant
+            low, high = meet((low, high), weighted_sum(offset, known))
         return low, high
 
     def _term_range(self, term: SSAValue | Division) -> Range:

@@ -26,12 +26,12 @@ from tcopt.passes.loop.edits.ranges import split_off
 from tcopt.support.arithmetic.affine import (
     Dim,
     LinearSum,
-    Range,
     linear_sum,
     substitute,
     to_expr,
     used_dims,
 )
+from tcopt.support.arithmetic.intervals import Range, weighted_sum
 from tcopt.support.ir.quick_ir import walk_ops
 from tcopt.support.ir.rewriting import rewrite
 
@@ -191,7 +191,7 @@ def _border(
     not affect it."""
     known = Knowledge(around.ranges | inside.ranges)
     total = linear_sum(condition.expr, known.ranges_of(condition.operands))
-    factor, low, high = 0, total.constant, total.constant
+    factor, others = 0, list[tuple[int, Range]]()
     for atom, coefficient in total.terms:
         if not isinstance(atom, Dim):
             return None
@@ -201,8 +201,8 @@ def _border(
             continue
         if value not in known.ranges:
             return None
-        ends = [coefficient * end for end in known.ranges[value]]
-        low, high = low + min(ends), high + max(ends)
+        others.append((coefficient, known.ranges[value]))
+    low, high = weighted_sum(total.constant, others)
     if factor > 0:
         # It holds while factor * i + high < 0, and fails once factor * i + low >= 0.
         return (-1 - high) // factor + 1, -(low // factor)

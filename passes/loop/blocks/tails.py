@@ -31,8 +31,9 @@ from tcopt.dialects import loop
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.ranges import split_off
 from tcopt.passes.loop.edits.substitution import substitute_values
-from tcopt.support.arithmetic.affine import Atom, Dim, LinearSum, Range, linear_sum, sum_range
+from tcopt.support.arithmetic.affine import Atom, Dim, LinearSum, linear_sum, sum_range
 from tcopt.support.arithmetic.digits import Digit, digit_of
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.ir.quick_ir import ops_with_regions
 
 _TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)

@@ -37,12 +37,11 @@ from tcopt.support.arithmetic.affine import (
     Dim,
     FloorDiv,
     LinearSum,
-    Range,
-    extents_to_ranges,
     linear_sum,
     simplify,
     substitute,
 )
+from tcopt.support.arithmetic.intervals import Range, extents_to_ranges
 from tcopt.support.arithmetic.permutations import inverse_permutation
 from tcopt.support.syntax.access_syntax import unique_operands
 
