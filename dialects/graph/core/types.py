@@ -37,6 +37,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.memo import memo
 
 AnyTensor: TypeAlias = TensorType[Attribute]
@@ -175,6 +176,12 @@ def highest(element: Attribute) -> float | int:
     if is_float(element):
         return math.inf
     return 1 if element == i1 else int(np.iinfo(numpy_dtype(element)).max)
+
+
+def integer_range(element: Attribute) -> Range:
+    """Return the minimum and maximum of an integer type."""
+    limits = ml_dtypes.iinfo(numpy_dtype(element))
+    return int(limits.min), int(limits.max)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

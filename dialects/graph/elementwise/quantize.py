@@ -24,13 +24,14 @@ from tcopt.dialects.graph.core.types import (
     Array,
     broadcast_shapes,
     element_type,
-    numpy_dtype,
+    integer_range,
     shape_of,
     tensor,
 )
 from tcopt.dialects.graph.elementwise.base import ElementwiseOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Const
+from tcopt.support.arithmetic.intervals import Range
 
 
 def is_quantized(element: Attribute) -> bool:
@@ -85,10 +86,9 @@ class QuantizerOp(ElementwiseOp, ABC):
         return (tensor(shape, centred_type(element) if self.is_centered else element),)
 
     @property
-    def limits(self) -> tuple[int, int]:
+    def limits(self) -> Range:
         """Minimum and maximum of the zero point's type."""
-        limits = np.iinfo(numpy_dtype(element_type(self.zero)))
-        return int(limits.min), int(limits.max)
+        return integer_range(element_type(self.zero))
 
     def scaled(self, x: Any, scale: Any) -> Any:
         """Return the scaled value before rounding, for an array or an expression."""

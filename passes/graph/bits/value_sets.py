@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import cast
 
-import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tcopt.dialects.graph.core.attributes import PadMode
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import Array, element_type, numpy_dtype
+from tcopt.dialects.graph.core.types import Array, element_type, integer_range, numpy_dtype
 from tcopt.dialects.graph.elementwise.quantize import QuantizerOp
 from tcopt.dialects.graph.movement.layout import LayoutTransformOp
 from tcopt.dialects.graph.movement.pad import PadOp
@@ -138,5 +137,5 @@ def _of_type(element: Attribute) -> Array | None:
     dtype = numpy_dtype(cast("Attribute", element))
     if dtype.itemsize > 1:
         return None
-    limits = ml_dtypes.iinfo(dtype)
-    return np.arange(int(limits.min), int(limits.max) + 1).astype(dtype)
+    low, high = integer_range(cast("Attribute", element))
+    return np.arange(low, high + 1).astype(dtype)

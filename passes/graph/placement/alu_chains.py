@@ -22,7 +22,8 @@ from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.placement.blocks import laid_back, laid_out
 from tcopt.passes.graph.placement.offload import Offload
 from tcopt.passes.graph.placement.registers import Registers, on_alu
-from tcopt.passes.graph.precision.integer_ranges import IntegerRanges, Limits
+from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
+from tcopt.support.arithmetic.intervals import Range, is_within
 
 _BYTES = (-128, 127)
 _IMMEDIATE = 1 << 15
@@ -325,9 +326,9 @@ class AluChain:
         return found if len(found) == len(users.keys() - own) else []
 
 
-def are_bytes(limits: Limits | None) -> bool:
+def are_bytes(limits: Range | None) -> bool:
     """Whether integers are in the range of signed bytes."""
-    return limits is not None and _BYTES[0] <= limits[0] and limits[1] <= _BYTES[1]
+    return limits is not None and is_within(limits, _BYTES)
 
 
 def drop(ops: Sequence[GraphOp]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute, SSAValue
 
-from tcopt.dialects.graph.core.types import numpy_dtype
+from tcopt.dialects.graph.core.types import integer_range
+from tcopt.support.arithmetic.intervals import Range, is_within, join
 
 U8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -23,25 +23,24 @@ class ByteOrigin(NamedTuple):
     """
 
     element: Attribute
-    limits: tuple[int, int] | None
+    limits: Range | None
     zero: SSAValue | None
 
     def union(self, other: ByteOrigin) -> ByteOrigin | None:
         """Return the origin of integers that may have either origin, or None."""
         if self.limits is None or other.limits is None:
             return self if self == other else None
-        rows = self.limits, other.limits
-        return ByteOrigin(self.element, (min(a for a, _ in rows), max(b for _, b in rows)), None)
+        return ByteOrigin(self.element, join((self.limits, other.limits)), None)
 
     def form(self, element: Attribute) -> ByteForm | None:
         """Return the form that stores them as bytes of a type; None if their range is too large."""
-        low, high = limits_of(element)
+        whole = low, high = integer_range(element)
         if self.limits is None:
-            return ByteForm(element, low - limits_of(self.element)[0], self.zero)
+            return ByteForm(element, low - integer_range(self.element)[0], self.zero)
         least, most = self.limits
         if most - least > high - low:
             return None
-        return ByteForm(element, 0 if low <= least and most <= high else low - least, None)
+        return ByteForm(element, 0 if is_within(self.limits, whole) else low - least, None)
 
 
 class ByteForm(NamedTuple):
@@ -66,9 +65,3 @@ class ByteForm(NamedTuple):
         sign = "signed" if self.element == i8 else "unsigned"
         shift = str(self.offset) if self.zero is None else "the zero point"
         return f"data in {sign} bytes" if self.is_centred else f"data in {sign} bytes above {shift}"
-
-
-def limits_of(element: Attribute) -> tuple[int, int]:
-    """Return the minimum and maximum of an integer type."""
-    limits = np.iinfo(numpy_dtype(element))
-    return int(limits.min), int(limits.max)

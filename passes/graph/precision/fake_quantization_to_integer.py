@@ -32,6 +32,7 @@ from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_forms import on_integers
 from tcopt.passes.graph.precision.scaled import ScaledIntegers
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.arithmetic.intervals import Range, difference, is_within, join
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase_unused, function_bodies, insert, take_choices
 from tcopt.support.remarks import remark
@@ -145,7 +146,7 @@ class _Conversion:
         self.plan = IntegerPlan()
         self.scaled: dict[SSAValue, ScaledIntegers] = {}
         self.centred: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
-        self.limits: dict[SSAValue, tuple[int, int]] = {}
+        self.limits: dict[SSAValue, Range] = {}
         self.arrays: dict[SSAValue, Array | None] = {}
 
     def run(self) -> IntegerPlan:
@@ -196,8 +197,8 @@ class _Conversion:
         scale, zero = self.array(op.scale), self.array(op.zero)
         target = ScaledIntegers(source.integers, op.scale, scale)
         if zero is not None and source.is_uniform and source.scales_like(target):
-            limits, (low, high) = self.limits.get(source.integers), _without(zero)
-            if limits is not None and low <= limits[0] and limits[1] <= high and zero.size == 1:
+            limits = self.limits.get(source.integers)
+            if limits is not None and is_within(limits, _without(zero)) and zero.size == 1:
                 return source.integers
         if not self.rounds_alike(source, op):
             return self.insert(type(op)(x, op.scale, op.zero, centered=True), op)
@@ -265,8 +266,7 @@ class _Conversion:
         ):
             self.sums.add(integers)
         if element_type(integers) == i16 and None not in limits:
-            rows = [each for each in limits if each is not None]
-            self.limits[integers] = min(low for low, _ in rows), max(high for _, high in rows)
+            self.limits[integers] = join(each for each in limits if each is not None)
         scale = made.scale[-1].results[0] if made.scale else known[0].scale
         remark(FakeQuantizationToIntegerPass.name, op, f"on {element_type(integers)}")
         self.replace_real(op, ScaledIntegers(integers, scale, self.array(scale)))
@@ -332,7 +332,7 @@ class _Conversion:
         result.name_hint = op.results[0].name_hint
 
 
-def _without(zero: Array) -> tuple[int, int]:
+def _without(zero: Array) -> Range:
     """Return the minimum and maximum difference of an integer and zero points of the same type."""
     limits = np.iinfo(zero.dtype)
-    return int(limits.min) - int(zero.max()), int(limits.max) - int(zero.min())
+    return difference((int(limits.min), int(limits.max)), (int(zero.min()), int(zero.max())))

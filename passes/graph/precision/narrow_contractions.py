@@ -21,6 +21,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import (
     Array,
     element_type,
+    integer_range,
     shape_of,
     tensor,
 )
@@ -30,7 +31,7 @@ from tcopt.dialects.graph.elementwise.quantize import DequantizeOp, QuantizerOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import accelerator_of, target_facts_of
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
-from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, ByteOrigin, limits_of
+from tcopt.passes.graph.precision.byte_forms import U8, ByteForm, ByteOrigin
 from tcopt.passes.graph.precision.byte_products import (
     FEWEST_ROWS,
     Forms,
@@ -181,7 +182,7 @@ class _Narrowing:
         array = self.source.value(op.weights)
         if array is None:
             return None
-        low, high = limits_of(i8)
+        low, high = integer_range(i8)
         if array.size and not low <= array.min() <= array.max() <= high:
             text = f"weights from {array.min()} to {array.max()} do not fit into signed bytes"
             remark(NarrowContractionsPass.name, op, text, missed=True)
@@ -238,7 +239,7 @@ class _Narrowing:
         """Return the origin of integers of a type minus a zero point, or None."""
         if element not in (U8, i8):
             return None
-        low, high = limits_of(element)
+        low, high = integer_range(element)
         number = 0 if zero is None else self.number(zero)
         if number is not None:
             return ByteOrigin(element, (low - number, high - number), None)
@@ -287,7 +288,7 @@ class _Narrowing:
         if origin is None or origin.form(form.element) != form:
             return None
         if isinstance(op, QuantizerOp):
-            low = limits_of(form.element)[0]
+            low = integer_range(form.element)[0]
             if origin.limits is not None and origin.limits[0] + form.offset != low:
                 return None
             zero = self.shift(form, form.element, op)
@@ -296,7 +297,7 @@ class _Narrowing:
         assert isinstance(cast, CastOp)
         is_same = origin.limits is None and form.offset == 0
         if origin.limits is not None:
-            is_same = origin.limits[0] + form.offset == limits_of(origin.element)[0]
+            is_same = origin.limits[0] + form.offset == integer_range(origin.element)[0]
         return cast.x if is_same and origin.element == form.element else None
 
     def selected(self, op: GraphOp, operands: Sequence[SSAValue], form: ByteForm) -> SSAValue:

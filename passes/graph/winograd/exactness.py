@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcopt.dialects.graph.core.types import Array
-from tcopt.passes.graph.precision.integer_ranges import Limits
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.winograd_tables import growth, whole_tables
 
 _LARGEST = (1 << 15) - 1
@@ -13,7 +13,7 @@ _LARGEST = (1 << 15) - 1
 sum of two products of it with itself overflows 32 bits."""
 
 
-def inexact(tile: int, taps: int, data: Limits, weights: Array) -> str | None:
+def inexact(tile: int, taps: int, data: Range, weights: Array) -> str | None:
     """Return why F(tile, taps) of integers may differ from a direct convolution, or None.
 
     Sums wrap around, which does not affect results that fit in 32 bits. So transforms of data and
