@@ -44,7 +44,7 @@ def options_of(
     Args:
         args: with `model` and `target`, and options as `compile_arguments` takes them.
         values: of inputs to specialise on.
-        feeds: values of inputs of which only the shapes matter.
+        feeds: values of inputs; only their shapes are used.
     """
     from tcopt.compiler.options import CompileOptions
 
@@ -56,9 +56,9 @@ def compile_arguments(args: argparse.Namespace, feeds: Arrays | None = None) -> 
     """Return the keyword arguments of `tcopt.compile` that a command line gives.
 
     Args:
-        args: with the options that `add_limits` and `add_shapes` add; and perhaps those of
-            `add_accuracy`, `add_cache`, `add_insert` and `add_tuned`.
-        feeds: values of inputs of which only the shapes matter.
+        args: with the options that `add_limits` and `add_shapes` add; and optionally the
+            options of `add_accuracy`, `add_cache`, `add_insert` and `add_tuned`.
+        feeds: values of inputs; only their shapes are used.
     """
     from tcopt.frontends.onnx.model.limits import parse_limits
 

@@ -70,7 +70,7 @@ def _peak(_: Results) -> str:
 def _offloaded(results: Results) -> str:
     (row,) = results.rows("vdla_resnet18")
     ms = row["cycles"] / row["megahertz"] / 1e3
-    equal = "bit-identical to those of the CPU" if row["same"] else "different from the CPU's"
+    equal = "bit-identical to the CPU's" if row["same"] else "different from the CPU's"
     cpu, vdla = _PAPER_MS["cpu"], _PAPER_MS["vdla"]
     return (
         f"{row['calls']} calls, for {row['convolutions']} convolutions and the last layer, take"

@@ -153,7 +153,7 @@ def check_model(
 def _errors(
     model: ModelProto, reader: TensorReader, options: ImportOptions
 ) -> list[TcoptError] | MissingShapesError:
-    """Import a model and return all errors; or the one of missing shapes.
+    """Import a model and return all errors, or the error about missing shapes.
 
     Raises:
         InputError: shapes or values do not fit the inputs.

@@ -161,7 +161,7 @@ def import_first_stage(source: Source, options: ImportOptions) -> ModuleOp:
 def import_staged(source: Source, options: ImportOptions) -> Imported:
     """Import a model, or the stage that the options name, as far as sizes are known.
 
-    The shapes and values of the options may include those of results of earlier stages.
+    The options may include shapes and values of results of earlier stages.
 
     Raises:
         TcoptError: see `import_model`; missing shapes and values are returned instead.

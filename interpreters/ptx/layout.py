@@ -47,7 +47,7 @@ class PtxFault(ctypes.Structure):
     """First fault of the running block.
 
     Attributes:
-        kind: index into `faults.FAULTS`; 0 if there is no fault.
+        kind: index into `faults.FAULTS`; 0 without a fault.
         line: line of the faulting instruction.
         thread: linear index of the faulting thread in the block.
         other: the other thread or lane that is involved, if any.

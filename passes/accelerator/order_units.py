@@ -61,10 +61,10 @@ class OrderUnitsPass(ModulePass):
 
     For each pair of units, an instruction waits for the last one with which it conflicts: one of
     them writes entries, of the accelerator's memories or of buffers, that the other reads or
-    writes. A token is sent only if its sender is later than those of all earlier tokens. If there
-    is no queue between two units, their conflicts are ordered by instructions of a unit between
-    them, or, if there are none, by an `accelerator.relay`. Queues of tokens never exceed their
-    capacity: either an instruction waits for its neighbour, or one token replaces several.
+    writes. A token is sent only if its sender is later than the senders of all earlier tokens. If
+    no queue connects two units, their conflicts are ordered by instructions of a unit between
+    them or, without such instructions, by an `accelerator.relay`. Queues of tokens never exceed
+    their capacity: either an instruction waits for its neighbour, or one token replaces several.
 
     Options:
         rule: `regions`, or for comparison `neighbours`, which is VTA's rule: within a virtual

@@ -4,5 +4,5 @@ Every primitive checks here before it changes an order. For most functions one c
 each element of a buffer is computed once, completely, and before it is read (`single_assignment`),
 the preconditions of the primitives preserve results. Accesses to all other buffers are compared in
 pairs (`dialects.loop.dependences`). A step is illegal if it would exchange two accesses that may
-alias and of which at least one writes (`order`).
+alias, unless both are reads (`order`).
 """

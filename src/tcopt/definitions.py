@@ -1,7 +1,7 @@
 """The package's own definitions, found by scanning its files.
 
-There is no central list. Registries of lower layers, such as those of `support`, name no module of
-an upper layer: the first time that one is read, it asks this scan for the definitions of its kind.
+No central list exists. Registries of lower layers, such as `support`, name no module of an upper
+layer: the first time that a registry is read, it asks this scan for the definitions of its kind.
 Modules register their definitions when they are imported, or are imported when a definition is
 used; their text is scanned first, which takes milliseconds. The rules are
 

@@ -86,7 +86,7 @@ class System:
         return Sum({len(self._ranges) - 1: 1})
 
     def value(self, total: LinearSum, dims: Sequence[Sum]) -> Sum:
-        """Return the value of a sum, given that of each dimension."""
+        """Return the value of a sum, given the value of each dimension."""
         found = Sum({}, total.constant)
         for atom, factor in total.terms:
             if isinstance(atom, Dim):
@@ -196,7 +196,7 @@ class System:
                 continue
             for variable, factor in key:
                 a, b = self._ranges[variable]
-                # Bounds of the product, from those of the other terms.
+                # Bounds of the product, from the bounds of the other terms.
                 bottom = low - most + factor * (b if factor > 0 else a)
                 top = high - least + factor * (a if factor > 0 else b)
                 if self._narrow(variable, *multipliers(factor, (bottom, top))):
@@ -286,9 +286,7 @@ class System:
 def determines(
     exprs: Sequence[AffineExpr], ranges: Sequence[Range], wanted: Collection[int]
 ) -> bool:
-    """Whether the values of `exprs` determine those of all dimensions in `wanted`; False if that is
-    unknown.
-    """
+    """Whether the values of `exprs` determine all dimensions in `wanted`; False if unknown."""
     system = System()
     first = [system.variable(*range_) for range_ in ranges]
     steps = [system.variable(low - high, high - low) for low, high in ranges]

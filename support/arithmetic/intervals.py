@@ -27,7 +27,7 @@ def extents_to_ranges(extents: Iterable[int]) -> tuple[Range, ...]:
 
 
 def join(ranges: Iterable[Range]) -> Range:
-    """Return the smallest interval that contains all the intervals, of which there is one."""
+    """Return the smallest interval that contains all of the intervals, at least one."""
     lows, highs = zip(*ranges, strict=True)
     return min(lows), max(highs)
 

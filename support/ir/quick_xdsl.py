@@ -65,7 +65,7 @@ def _value_or_slice(values: SSAValues[SSAValue], index: int | slice) -> object:
 
 
 def _ops_of_block(ops: BlockOps) -> Iterator[Operation]:
-    """Iterate over the ops of a block, of which the current one may be erased."""
+    """Iterate over the ops of a block; the current one may be erased."""
     op = ops.block._first_op
     while op is not None:
         following = op._next_op

@@ -55,7 +55,7 @@ class Machine(Protocol):
 def kernel_cycles(
     machine: Machine, operations: Column, moved: Column, *, cores: int = 1, starts: int = 0
 ) -> Column:
-    """Return the cycles of a kernel by a roofline: those of its operations or of its bytes.
+    """Return the cycles of a kernel by a roofline: compute or transfer time, plus starts.
 
     Args:
         operations: operations on f32 elements; a multiply-add is one.
@@ -76,7 +76,7 @@ def nanoseconds(cycles: Column, machine: Machine) -> Column:
 class VectorUnits:
     """Cores with vector instructions.
 
-    The defaults are those of a core with AVX2; rates are sustained during computation.
+    The defaults describe a core with AVX2; rates are sustained during computation.
 
     Attributes:
         vector_bits: width of a vector register.
@@ -148,7 +148,7 @@ class VectorUnits:
         others: Column = 0,
         chain: float = 0,
     ) -> Column:
-        """Return the cycles of a piece of code in a core: those of the busiest resource.
+        """Return the cycles of a piece of code in a core: the time of its busiest resource.
 
         Args:
             products: vector operations of the multiply-add units.

@@ -76,7 +76,7 @@ def pipeline_text(phases: Iterable[Phase]) -> str:
 
 
 def up_to(phases: Iterable[Phase], name: str) -> list[Phase]:
-    """Return the phases up to and including the one of a name.
+    """Return the phases up to and including the phase of a given name.
 
     Raises:
         InputError: there is no such phase.

@@ -21,7 +21,7 @@ from tcopt.support.processes.isolated import ROOT, child_environment, isolated_c
 from tcopt.support.processes.messages import Part, pack, send, unpack
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""Environment of children of which there is one for each core."""
+"""Environment of children that run one per core."""
 
 _CODE = "from tcopt.support.processes.serving import run; run({!r}, {}, {!r})"
 _HEAD = 8
@@ -134,7 +134,7 @@ class ChildProcess:
         limit: float = math.inf,
         busy: bool = False,
     ) -> tuple[dict[str, Any], list[memoryview]]:
-        """Send a message of JSON facts and binary parts; return those of the answer.
+        """Send a message of JSON facts and binary parts; return the facts and parts of the answer.
 
         Args:
             limit: time limit in seconds.

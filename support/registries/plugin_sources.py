@@ -73,7 +73,7 @@ class PluginSource:
 
     @property
     def modules(self) -> dict[str, str]:
-        """Paths of the files by the names of their modules, except that of a single file."""
+        """Paths of the files by the names of their modules; a single file has no entry."""
         paths = list(self.files)[0 if self.module else 1 :]
         names = (path.removesuffix(_PACKAGE).removesuffix(".py") for path in paths)
         return {name.replace("/", "."): path for name, path in zip(names, paths, strict=True)}

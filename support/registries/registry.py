@@ -1,6 +1,6 @@
 """Registries of passes, dialects and output formats.
 
-xDSL's own definitions are included. The package's definitions override those of the same name, and
+xDSL's own definitions are included. The package's definitions override xDSL's of the same name, and
 registered definitions override both.
 """
 

@@ -59,8 +59,8 @@ class RuleTable(Generic[Rule]):
         return self.registry.values_by_key()
 
     def of(self, op: Operation) -> Rule | None:
-        """Return the rule of an op: that of the first of its classes with one; None if no class
-        has a rule."""
+        """Return the rule of the first class of an op, in method resolution order, that has one;
+        None if no class has a rule."""
         rules = self.rules()
         cls, generation = type(op), self.registry.generation
         found = self._found

@@ -48,7 +48,7 @@ class _PrintVersions(argparse.Action):
 
 
 def version_text() -> str:
-    """Return the version of tcopt, and on a second line those of its libraries."""
+    """Return the version of tcopt and, on a second line, the versions of its libraries."""
     import platform
     from importlib.metadata import version
 

@@ -37,7 +37,7 @@ def ask_child(
         subject: what messages say that the child does.
         statuses: statuses of candidates that take too long, and that end the process.
     Raises:
-        CandidateFailed: there is no answer, or it is the failure of the candidate.
+        CandidateFailed: the child does not answer, or reports that the candidate failed.
         ChildError: the child reports another error.
     """
     try:

@@ -22,7 +22,7 @@ class Variants:
     """Compile one model with different choices.
 
     Args:
-        options: those of the untuned model.
+        options: options of the untuned model.
         threads: number of threads of kernels.
     """
 

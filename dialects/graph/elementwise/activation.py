@@ -174,7 +174,7 @@ class ClipOp(UnaryOp):
         GraphOp.__init__(self, [x], _reals(min=min, max=max))
 
     def unchanged(self) -> SSAValue | None:
-        """Return the operand, if there are no bounds."""
+        """Return the operand, if the op has no bounds."""
         return self.x if self.min is None and self.max is None else None
 
     def clamped(self) -> Clamp | None:

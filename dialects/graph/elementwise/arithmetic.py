@@ -84,7 +84,7 @@ class DivOp(BinaryOp):
 
 @irdl_op_definition
 class ModOp(BinaryOp):
-    """Remainder with the sign of the divisor, or with `fmod` that of the dividend, like C's
+    """Remainder with the sign of the divisor; with `fmod`, with the sign of the dividend, like C's
     fmod."""
 
     name = "graph.mod"

@@ -127,7 +127,7 @@ def softplus(x: Any) -> Any:
 def tanh_softplus(x: Any) -> Any:
     """Return tanh(log(1 + e)) for e = exp(x).
 
-    te computes n / (n + 2) for n = e * (e + 2): there is no cancellation, so results near zero are
+    te computes n / (n + 2) for n = e * (e + 2), without cancellation, so results near zero are
     accurate. For x >= 20 the result is 1, in f64 too.
     """
     if not isinstance(x, te.Expr):

@@ -61,8 +61,8 @@ def predicate(comparison: str, type_: str) -> str | None:
 def set_predicate(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Compare, and combine with another predicate: `setp.lt.and.s32 %p1|%p2, %r1, %r2, %p3`.
 
-    The second result is that of the negated comparison. For f16x2, the two results are those of
-    the low and the high half.
+    The second result belongs to the negated comparison. For f16x2, the two results belong to the
+    low and the high half.
     """
     found = predicate(i.modifiers[0], i.type)
     if found is None:

@@ -92,8 +92,8 @@ def _product(kind: str, depth: int) -> str:
     """Return the function that computes a lane's four results from the operands of its warp.
 
     Lane 4r + q computes columns 2q and 2q + 1 of rows r and r + 8. Lanes 4r to 4r + 3 hold rows r
-    and r + 8 of the left operand, two adjacent elements a word: the first two words are rows r and
-    r + 8 of the first eight columns, the next two words those of the next eight. Lanes 4c to 4c + 3
+    and r + 8 of the left operand, two adjacent elements a word: the first two words hold rows r and
+    r + 8 of the first eight columns, the next two the next eight. Lanes 4c to 4c + 3
     hold column c of the right operand.
     """
     e = FunctionText()

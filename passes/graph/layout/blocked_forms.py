@@ -35,7 +35,7 @@ form_in_blocks: OpFunction[[Sequence[SSAValue], int], GraphOp | None] = OpFuncti
 """The op on data whose channels are in blocks, or None if it has no such form.
 
 The arguments are the operands and the number of channels in a block. Operands of the op's own rank
-are [N, C / block, ..., block]; those of lower rank broadcast against that.
+are [N, C / block, ..., block]; operands of lower rank broadcast against that.
 """
 
 is_plain_in_blocks_of: OpFunction[[int], bool] = OpFunction(__name__, False)

@@ -15,7 +15,7 @@ from tcopt.support.registries.rule_table import OpFunction
 
 with_dims_kept: OpFunction[[], Sequence[GraphOp] | None] = OpFunction(__name__, None)
 """Ops equivalent to one that drops dimensions: ops that keep all dimensions, followed by one that
-drops those of size 1; None if it drops no dimensions after the channels."""
+drops dimensions of size 1; None if it drops no dimensions after the channels."""
 
 
 def keep_dims(body: Block) -> None:

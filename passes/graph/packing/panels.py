@@ -41,7 +41,7 @@ class PanelForm(ABC):
         """Return an op for the same result on weights computed by the network, not yet inserted.
 
         The weights are packed at run time into panels of `width` columns with `group` consecutive
-        terms together. None if there is no such form.
+        terms together. None if the op has no such form.
 
         Args:
             insert: inserts an operand's producer before the op, unless an equal one exists.
@@ -58,7 +58,7 @@ terms of a sum together."""
 
 grouped_form: OpFunction[[int], GroupedForm | None] = OpFunction(__name__, None)
 """The form of a contraction with a number of terms in groups, as dot-product instructions need;
-None if there is no such form."""
+None if it has no such form."""
 
 
 @panel_form.rule_for(MatmulOp)

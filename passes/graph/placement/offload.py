@@ -48,11 +48,11 @@ on_matrix_unit: OpFunction[[int, int], Offload | str] = OpFunction(
     _FORMS, "it is not a contraction"
 )
 """An op for a unit that multiplies a row of `inner` signed bytes by an `inner` x `lanes` matrix and
-sums in 32 bits, with zero padding; or the reason why there is no such form.
+sums in 32 bits, with zero padding; or the reason why the op has no such form.
 
 The arguments are `inner` and `lanes`.
 """
 
 on_alu_in_blocks: OpFunction[[int], Offload | str | None] = OpFunction(_FORMS, None)
 """An op for an ALU alone, on integers loaded into its registers as signed bytes, a number of
-channels at a time; the reason why there is no such form, or None if the op is not a candidate."""
+channels at a time; the reason why the op has no such form, or None if it is not a candidate."""

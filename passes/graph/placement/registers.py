@@ -50,7 +50,7 @@ class Registers:
 
 on_alu: OpFunction[[Any], Registers | str] = OpFunction(f"{__package__}.alu", "")
 """An op as integer sums, comparisons and shifts, which are added to the argument, a `Chain`; or the
-reason why there is no such form."""
+reason why it has no such form."""
 
 
 @on_alu.rule_for(GraphOp)

@@ -26,7 +26,7 @@ from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.registries.rule_table import OpFunction
 
 range_of_op: OpFunction[[Sequence[Range]], Range | None] = OpFunction(__name__, None)
-"""Range of the values of an op's result, given those of its operands; None if unknown."""
+"""Range of the values of an op's result, given the ranges of its operands; None if unknown."""
 
 
 class IntegerRanges:

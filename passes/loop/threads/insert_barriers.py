@@ -112,7 +112,7 @@ class _Order:
 
     Attributes:
         common: loops whose iteration is the same for both.
-        carrier: loop of which the second access is in a later iteration.
+        carrier: the second access happens in a later iteration of this loop.
         is_next: whether that is the next iteration, or any later one.
     """
 

@@ -15,7 +15,7 @@ from tcopt.support.machines.machine import VectorUnits
 class CpuFacts(VectorUnits):
     """Facts about a CPU that schedule rules use.
 
-    Cache sizes that the target does not state are those of a small core.
+    Cache sizes that the target does not state default to a small core's.
 
     Attributes:
         capabilities: features that hardware intrinsics require.

@@ -125,7 +125,7 @@ def test_an_index_from_data_may_be_any() -> None:
     [("%l + %i", False), ("%i * 4 + %l", True), ("%l * 4 + %i", False), ("%l * 5 + %i", True)],
 )
 def test_lanes_may_run_in_another_iteration_of_an_inner_loop(index: str, legal: bool) -> None:
-    """Lanes of one inner iteration run before those of the next, unlike the loop's iterations."""
+    """All lanes run an inner iteration before the next one, unlike the loop's iterations."""
     loops, _ = _touches(f"""
     loop.func @f(%x: memref<25xf32>, %y: memref<4xf32>) {{
       loop.for %l = 0 to 4 vectorized {{
