@@ -11,8 +11,7 @@ from functools import cache
 from typing import TypeVar
 
 from xdsl.dialects.builtin import UNKNOWN_LOC
-from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue, Use
-from xdsl.ir.core import SSAValues
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation, OptionalDef
 
 from tcopt.support.ir import quick_xdsl
@@ -50,18 +49,7 @@ def init_op(
 
     The caller must resolve operand groups and absent properties.
     """
-    uses: list[Use] = []
-    for index, operand in enumerate(operands):
-        use = Use(op, index)
-        first = operand.first_use
-        if first is not None:
-            use._next_use = first
-            first._prev_use = use
-        operand.first_use = use
-        uses.append(use)
-    op._operands = SSAValues(operands)
-    op._operand_uses = tuple(uses)
-    op.results = SSAValues([OpResult(t, op, index) for index, t in enumerate(result_types)])
+    quick_xdsl.set_values(op, operands, result_types)
     op.properties = given = dict(properties)
     op.attributes = dict(attributes)
     op.location = UNKNOWN_LOC

@@ -145,14 +145,7 @@ def _init_operation(
             regions=regions,
         )
         return
-    uses: list[Use] = []
-    for index, operand in enumerate(operands):
-        use = Use(self, index)
-        operand.add_use(use)
-        uses.append(use)
-    self._operands = SSAValues(operands)
-    self._operand_uses = tuple(uses)
-    self.results = SSAValues([OpResult(kind, self, i) for i, kind in enumerate(result_types)])
+    set_values(self, operands, result_types)
     self.properties = dict(properties)
     self.attributes = dict(attributes)
     self.location = _unknown_location() if location is None else location
@@ -160,6 +153,24 @@ def _init_operation(
     for region in regions:
         self.add_region(region)
     self.__post_init__()
+
+
+def set_values(
+    op: Operation, operands: Sequence[SSAValue], result_types: Sequence[Attribute]
+) -> None:
+    """Set the operands of a new op, and create its results."""
+    uses: list[Use] = []
+    for index, operand in enumerate(operands):
+        use = Use(op, index)
+        first = operand.first_use
+        if first is not None:
+            use._next_use = first
+            first._prev_use = use
+        operand.first_use = use
+        uses.append(use)
+    op._operands = SSAValues(operands)
+    op._operand_uses = tuple(uses)
+    op.results = SSAValues([OpResult(kind, op, i) for i, kind in enumerate(result_types)])
 
 
 @cache
