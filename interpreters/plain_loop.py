@@ -198,7 +198,7 @@ class _Translator:
         if op.loop_kind is not loop.LoopKind.PARALLEL or count == 1:
             with w.loop(str(count)) as counter:
                 self.values[variable] = counter
-                self.block(op.body.block)
+                self.body(op)
             return
         around = ParallelLoop(self.next_number(), "")
         around.shadows = {buffer: self.shadow(buffer) for buffer in written_buffers(op)}
@@ -210,8 +210,15 @@ class _Translator:
             self.values[variable] = w.assign(f"urem i64 {moved}, {count}")
             around.current = self.next_number()
             self.accesses.parallel.append(around)
-            self.block(op.body.block)
+            self.body(op)
             self.accesses.parallel.pop()
+
+    def body(self, op: loop.ForOp) -> None:
+        """Run an iteration of a loop if it is below the loop's limit."""
+        w, variable = self.writer, self.values[op.induction_variable]
+        below = [] if op.limit is None else [f"icmp slt i64 {variable}, {self.values[op.limit]}"]
+        with w.when(w.all_of([w.assign(each) for each in below])):
+            self.block(op.body.block)
 
     def next_number(self) -> str:
         """Return a number that is larger than all earlier ones."""

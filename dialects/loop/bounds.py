@@ -62,7 +62,7 @@ def _always_runs(op: Operation) -> bool:
     parent = op.parent_op()
     while parent is not None and not isinstance(parent, FuncOp):
         if isinstance(parent, ForOp):
-            if parent.trip_count <= 0:
+            if parent.trip_count <= 0 or parent.limit is not None:
                 return False
         elif not isinstance(parent, BlockOp):
             return False

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -37,6 +38,9 @@ from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.loop.types import verify_buffer_type
 from tcopt.support.arithmetic.intervals import Range, range_below
 from tcopt.support.ir.quick_ir import init_op
+
+LIMITED_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL)
+"""The kinds of loops that may have a limit; others run a fixed number of iterations."""
 
 PRAGMA_UNROLL = "pragma_unroll"
 """Attribute of a loop with the unroll factor to request from the device's compiler."""
@@ -66,10 +70,15 @@ class ForOp(IRDLOperation):
     """A loop from 0 to `extent`, executed according to its kind.
 
     `loop.for %i = 0 to 32 parallel { ... }`, `loop.for %t = 0 to 64 thread threadIdx.x { ... }`
+
+    A serial or parallel loop may have a limit, an index: iterations from the limit on do not run.
+
+    `loop.for %i = 0 to 64 limit %k { ... }`
     """
 
     name = "loop.for"
 
+    limit_ = opt_operand_def(IndexType)
     extent = prop_def(IntegerAttr[I64])
     kind = prop_def(LoopKindAttr)
     axis = opt_prop_def(ThreadAxisAttr)
@@ -83,6 +92,7 @@ class ForOp(IRDLOperation):
         body: Region,
         kind: LoopKind = LoopKind.SERIAL,
         axis: ThreadAxis | None = None,
+        limit: SSAValue | None = None,
     ):
         properties: dict[str, Attribute] = {
             "extent": IntegerAttr(extent, i64),
@@ -90,12 +100,23 @@ class ForOp(IRDLOperation):
         }
         if axis is not None:
             properties["axis"] = ThreadAxisAttr(axis)
-        init_op(self, (), (), properties, regions=[body])
+        operands = () if limit is None else (limit,)
+        init_op(self, operands, (), properties, regions=[body])
 
     @property
     def trip_count(self) -> int:
-        """The number of iterations."""
+        """The number of iterations; the largest number if the loop has a limit."""
         return self.extent.value.data
+
+    @property
+    def limit(self) -> SSAValue | None:
+        """The number of iterations at run time if it is less than `trip_count`, or None."""
+        operands = self.operands
+        return operands[0] if operands else None
+
+    @limit.setter
+    def limit(self, value: SSAValue | None) -> None:
+        self.operands = () if value is None else (value,)
 
     @property
     def loop_kind(self) -> LoopKind:
@@ -105,6 +126,12 @@ class ForOp(IRDLOperation):
     def induction_variable(self) -> SSAValue:
         return self.regions[0].block.args[0]
 
+    def around(self, body: Region, limit: SSAValue | None) -> ForOp:
+        """Return a loop like this one around another body."""
+        new = ForOp.create(properties=self.properties, attributes=self.attributes, regions=[body])
+        new.limit = limit
+        return new
+
     def verify_(self) -> None:
         if self.trip_count < 0:
             raise VerifyException(f"negative extent {self.trip_count}")
@@ -113,6 +140,8 @@ class ForOp(IRDLOperation):
             raise VerifyException("the body takes the induction variable, an index")
         if (self.axis is not None) != (self.loop_kind is LoopKind.THREAD):
             raise VerifyException("kind 'thread' requires a thread axis, and other kinds have none")
+        if self.limit is not None and self.loop_kind not in LIMITED_KINDS:
+            raise VerifyException(f"a loop of kind '{self.loop_kind.value}' has no limit")
 
     @classmethod
     def parse(cls, parser: Parser) -> ForOp:
@@ -123,6 +152,9 @@ class ForOp(IRDLOperation):
             parser.raise_error("loops start at 0", at_position=zero_pos)
         parser.parse_keyword("to")
         extent = parser.parse_integer(allow_boolean=False)
+        limit = None
+        if parser.parse_optional_keyword("limit"):
+            limit = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
         kind, axis = LoopKind.SERIAL, None
         # A serial loop has no kind keyword, and `attributes` is None.
         attributes = parser.parse_optional_attr_dict_with_keyword()
@@ -130,7 +162,7 @@ class ForOp(IRDLOperation):
             kind = parser.parse_optional_str_enum(LoopKind) or LoopKind.SERIAL
             axis = parser.parse_str_enum(ThreadAxis) if kind is LoopKind.THREAD else None
             attributes = parser.parse_optional_attr_dict_with_keyword()
-        op = cls(extent, parser.parse_region([argument]), kind, axis)
+        op = cls(extent, parser.parse_region([argument]), kind, axis, limit)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
@@ -140,6 +172,9 @@ class ForOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.induction_variable)
         printer.print_string(f" = 0 to {self.trip_count}")
+        if self.limit is not None:
+            printer.print_string(" limit ")
+            printer.print_ssa_value(self.limit)
         if self.loop_kind is not LoopKind.SERIAL:
             printer.print_string(f" {self.loop_kind.value}")
         if self.axis is not None:

@@ -61,6 +61,21 @@ def test_parallel_iterations_in_random_order() -> None:
         np.testing.assert_array_equal(expected, actual)
 
 
+@pytest.mark.parametrize("kind", ["", "parallel"])
+@pytest.mark.parametrize("limit", [-2, 0, 1, 5, 8, 11])
+def test_iterations_from_a_limit_on_do_not_run(kind: str, limit: int) -> None:
+    text = f"""
+      loop.func @f(%y: memref<8xf32>) {{
+        %a = arith.constant 1.0 : f32
+        %k = loop.index [{limit}]
+        loop.for %i = 0 to 8 limit %k {kind} {{
+          loop.store %a, %y[%i] : memref<8xf32>
+        }}
+      }}"""
+    (y,) = run(text, np.zeros(8, np.float32))
+    np.testing.assert_array_equal(y, np.arange(8) < limit)
+
+
 def test_integers_wrap_to_their_width() -> None:
     module = parse("""
       loop.func @f(%x: memref<3xi8>) {

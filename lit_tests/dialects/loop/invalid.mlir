@@ -29,6 +29,16 @@ loop.func @lanes(%x: memref<4x4xf32>) {
 
 // -----
 
+// Unrolled and vectorised loops run all of their iterations.
+// CHECK: a loop of kind 'unrolled' has no limit
+loop.func @limit(%y: memref<8xf32>) {
+  %a = arith.constant 1.0 : f32
+  %k = loop.index [5]
+  loop.for %i = 0 to 8 limit %k unrolled { loop.store %a, %y[%i] : memref<8xf32> }
+}
+
+// -----
+
 // Block names must be unique in a function, so that schedules can refer to them.
 // CHECK: two blocks are named "b"
 loop.func @names(%x: memref<4xf32>) {

@@ -21,6 +21,20 @@ loop.func @loops(%y: memref<8xf32>) {
 
 // -----
 
+// A serial or parallel loop may have a limit: iterations from it on do not run.
+// CHECK-LABEL: loop.func @limits
+// CHECK:         %k = loop.index [5]
+// CHECK:         loop.for %i = 0 to 8 limit %k {
+// CHECK:         loop.for %i = 0 to 8 limit %k parallel attributes {note = "why"} {
+loop.func @limits(%y: memref<8xf32>) {
+  %a = arith.constant 1.0 : f32
+  %k = loop.index [5]
+  loop.for %i = 0 to 8 limit %k { loop.store %a, %y[%i] : memref<8xf32> }
+  loop.for %i = 0 to 8 limit %k parallel attributes {note = "why"} { loop.store %a, %y[%i] : memref<8xf32> }
+}
+
+// -----
+
 // A block binds its variables to expressions over loops and may begin with an init.
 // CHECK-LABEL: loop.func @block
 // CHECK:       loop.block "sum" (%v: spatial 30 = %i * 8 + %j, %r: reduce 4 = %k) {

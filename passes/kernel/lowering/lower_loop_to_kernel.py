@@ -42,6 +42,7 @@ from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.passes.loop.unroll.table_folds import WRAPS, constant_index, is_integral, splat
+from tcopt.support.arithmetic.intervals import UNBOUNDED
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.pure_values import is_pure
 from tcopt.support.ir.quick_ir import erase_op, keep_name, walk_ops
@@ -193,8 +194,7 @@ class FunctionLowering:
         if op.loop_kind is loop.LoopKind.THREAD:
             self._thread(op)
         elif op.trip_count == 1:
-            self.values[op.induction_variable] = self.writer.constant(0)
-            self._ops(op.body.block)
+            self._once(op)
         elif self._is_outermost_parallel(op):
             self._parallel(op)
         else:
@@ -227,10 +227,35 @@ class FunctionLowering:
         self.values[op.induction_variable] = position
         self._guarded(op.body.block, [AffineDimExpr(0)], [position], [op.trip_count])
 
+    def _once(self, op: loop.ForOp) -> None:
+        """Lower the body of a loop with one iteration, guarded by its limit."""
+        self.values[op.induction_variable] = self.writer.constant(0)
+        if op.limit is None:
+            self._ops(op.body.block)
+            return
+        limit = self.values[op.limit]
+        low, high = self.writer.known.ranges.get(limit, UNBOUNDED)
+        extent = max(high - min(low, 0), 1)
+        self._guarded(op.body.block, [AffineDimExpr(0) - 1], [limit], [extent])
+
+    def _bound(self, op: loop.ForOp) -> SSAValue:
+        """Return the number of iterations of a loop."""
+        writer, trips = self.writer, op.trip_count
+        most = writer.constant(trips)
+        if op.limit is None:
+            return most
+        limit = self.values[op.limit]
+        low, high = writer.known.ranges.get(limit, UNBOUNDED)
+        if low < 0:
+            limit = writer.pure(arith.MaxSIOp, (limit, writer.constant(0)), IndexType())
+        if high > trips:
+            limit = writer.pure(arith.MinSIOp, (limit, most), IndexType())
+        return limit
+
     def _serial(self, op: loop.ForOp) -> None:
         writer = self.writer
         zero, one = writer.constant(0), writer.constant(1)
-        bound = writer.constant(op.trip_count)
+        bound = self._bound(op)
         block = self._loop_block([op])
         with writer.level(block, is_loop=True):
             self._ops(op.body.block)
@@ -242,10 +267,12 @@ class FunctionLowering:
     def _parallel(self, op: loop.ForOp) -> None:
         loops = [op]
         while (inner := _only_parallel_loop(loops[-1])) is not None:
+            if inner.limit in [each.induction_variable for each in loops]:
+                break
             loops.append(inner)
         writer = self.writer
         zero, one = writer.constant(0), writer.constant(1)
-        bounds = [writer.constant(each.trip_count) for each in loops]
+        bounds = [self._bound(each) for each in loops]
         block = self._loop_block(loops)
         with writer.level(block, is_loop=True):
             self._ops(loops[-1].body.block)
@@ -382,8 +409,9 @@ class FunctionLowering:
         self.writer.write(barrier)
 
     def _index(self, op: loop.IndexOp) -> None:
-        value = self.writer.index(op.map.data.results[0], self._mapped(op.indices))
-        self.values[op.result] = value
+        expr, operands = op.map.data.results[0], self._mapped(op.indices)
+        value = self.values[op.result] = self.writer.index(expr, operands)
+        self.writer.known.ranges.setdefault(value, self.writer.known.bounds(expr, operands))
 
     def _sum(self, op: arith.AddfOp) -> None:
         """Lower a sum, fused with a product if possible."""

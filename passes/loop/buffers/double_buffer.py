@@ -130,6 +130,9 @@ def _plans_of(accesses: Sequence[AccessOp]) -> list[_Plan] | None:
             break
         common.append(level[0])
     repeated = [each for each in common if each.axis is None and each.trip_count > 1]
+    # The first tile is fetched before the loop, which must run at least once.
+    if any(each.limit is not None for each in repeated):
+        return None
     if repeated:
         plan = _plan(repeated[-1], accesses)
         return None if plan is None else [plan]

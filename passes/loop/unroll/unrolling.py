@@ -269,9 +269,8 @@ class Unroller:
             return
         body = Block(arg_types=[IndexType()])
         body.args[0].name_hint = op.induction_variable.name_hint
-        new = loop.ForOp.create(
-            properties=op.properties, attributes=op.attributes, regions=[Region(body)]
-        )
+        limit = None if op.limit is None else self._operand(op.limit, result)
+        new = op.around(Region(body), limit)
         self.values[op.induction_variable] = body.args[0]
         for known in (self.known, self.shared):
             known.enter_loop(op)

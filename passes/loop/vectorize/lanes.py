@@ -302,9 +302,10 @@ class LaneRewriter:
         body = Block(arg_types=[IndexType()])
         body.args[0].name_hint = op.induction_variable.name_hint
         self.values[op.induction_variable] = body.args[0]
-        new = loop.ForOp.create(
-            properties=op.properties, attributes=op.attributes, regions=[Region(body)]
-        )
+        limit = None if op.limit is None else self._get(op.limit)
+        if limit is not None and isa(limit.type, VectorType):
+            raise NotVectorizable("the number of iterations of an inner loop varies with the lane")
+        new = op.around(Region(body), limit)
         self.known.enter_loop(new)
         outer, self.block = self.block, body
         self._ops(op.body.block)

@@ -198,3 +198,24 @@ loop.func @near(%x: memref<9x16xf32>) {
     }
   }
 }
+
+// -----
+
+// A limit is the bound of a loop, within its largest number of iterations.
+// CHECK-LABEL: func.func private @limits
+// CHECK:       [[N:%.*]] = memref.load %n[%c0] : memref<1xindex>
+// CHECK-DAG:   [[LOW:%.*]] = arith.maxsi [[N]], %c0 : index
+// CHECK-DAG:   [[BOUND:%.*]] = arith.minsi [[LOW]], %c8 : index
+// CHECK:       scf.for %i = %c0 to [[BOUND]] step %c1 {
+// CHECK:       "scf.parallel"(%c0, %c0, %c4, [[BOUND]], %c1, %c1)
+// CHECK:       arith.cmpi ult
+// CHECK-NEXT:  scf.if
+loop.func @limits(%y: memref<8xf32>, %n: memref<1xindex>) {
+  %a = arith.constant 1.0 : f32
+  %k = loop.load %n[0] : memref<1xindex>
+  loop.for %i = 0 to 8 limit %k { loop.store %a, %y[%i] : memref<8xf32> }
+  loop.for %j = 0 to 4 parallel {
+    loop.for %i = 0 to 8 limit %k parallel { loop.store %a, %y[%i] : memref<8xf32> }
+  }
+  loop.for %i = 0 to 1 limit %k { loop.store %a, %y[%i] : memref<8xf32> }
+}

@@ -197,3 +197,21 @@ loop.func @integers(%x: memref<i16>, %z: memref<i16>, %y: memref<4xi16>) {
     loop.store %s, %y[%i] : memref<4xi16>
   }
 }
+
+// -----
+
+// The limit of an inner loop may differ between copies.
+// CHECK-LABEL: loop.func @limits
+// CHECK:       %0 = arith.constant 3 : index
+// CHECK-NEXT:  loop.for %i = 0 to 8 limit %0 {
+// CHECK:       %1 = arith.constant 5 : index
+// CHECK-NEXT:  loop.for %i = 0 to 8 limit %1 {
+loop.func @limits(%y: memref<2x8xf32>) {
+  %a = arith.constant 1.0 : f32
+  loop.for %j = 0 to 2 unrolled {
+    %k = loop.index [%j * 2 + 3]
+    loop.for %i = 0 to 8 limit %k {
+      loop.store %a, %y[%j, %i] : memref<2x8xf32>
+    }
+  }
+}
