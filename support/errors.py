@@ -131,6 +131,20 @@ class VerificationError(TcoptError):
     code = "invalid-ir"
 
 
+class UndecidedSize(TcoptError):
+    """A comparison or division of symbolic sizes whose result depends on their values.
+
+    Args:
+        left, sign, right: the operands and the operator.
+    """
+
+    code = "undecided-size"
+
+    def __init__(self, left: str, sign: str, right: str, hint: str | None = None):
+        message = f"the ranges of the sizes do not decide '{left} {sign} {right}'"
+        super().__init__(message, hint=hint)
+
+
 class PassFailedError(TcoptError):
     """A pass cannot rewrite the given IR."""
 
