@@ -11,6 +11,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -24,8 +25,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.scopes import Scope, ScopeAttr
 from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
+from tcopt.dialects.size import DimsAttr, verify_call
 from tcopt.support.ir.literals import Integers, integers
-from tcopt.support.syntax.calls import verify_call
 
 FENCE = "fence"
 """Attribute of a barrier that also orders accesses to the named memory: `global`."""
@@ -103,20 +104,27 @@ def _verify_strides(wanted: Attribute, type: Attribute) -> None:
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """A call of a `loop.func` from host code."""
+    """A call of a `loop.func` from host code.
+
+    `loop.call @f(%x, %y) sizes <batch[1:32]> : ...`: the value of each size of the function.
+    """
 
     name = "loop.call"
 
     callee = prop_def(SymbolRefAttr)
     arguments = var_operand_def(MemRefType)
+    sizes = opt_prop_def(DimsAttr)
 
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` type($arguments)"
+    assembly_format = "$callee `(` $arguments `)` (`sizes` $sizes^)? attr-dict `:` type($arguments)"
 
-    def __init__(self, callee: str, arguments: Sequence[SSAValue]):
-        super().__init__(operands=[arguments], properties={"callee": SymbolRefAttr(callee)})
+    def __init__(self, callee: str, arguments: Sequence[SSAValue], sizes: DimsAttr | None = None):
+        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
+        if sizes is not None:
+            properties["sizes"] = sizes
+        super().__init__(operands=[arguments], properties=properties)
 
     def verify_(self) -> None:
-        verify_call(self, self.callee, self.arguments.types)
+        verify_call(self, self.callee, self.arguments.types, (), self.sizes)
 
 
 @irdl_op_definition

@@ -51,9 +51,9 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
+from tcopt.dialects.size import DimsAttr, verify_call
 from tcopt.support.ir.literals import integers, number_list
 from tcopt.support.ir.quick_ir import init_op
-from tcopt.support.syntax.calls import verify_call
 from tcopt.support.syntax.func_syntax import parse_function, print_function
 
 
@@ -310,25 +310,35 @@ class FuncOp(IRDLOperation):
 
 @irdl_op_definition
 class CallOp(IRDLOperation):
-    """A call of a `te.func` from host code."""
+    """A call of a `te.func` from host code.
+
+    `te.call @f(%x) sizes <batch[1:32]> : ...`: the value of each size of the function.
+    """
 
     name = "te.call"
 
     callee = prop_def(SymbolRefAttr)
     arguments = var_operand_def(TensorType)
+    sizes = opt_prop_def(DimsAttr)
     res = var_result_def(TensorType)
 
-    assembly_format = "$callee `(` $arguments `)` attr-dict `:` functional-type($arguments, $res)"
+    assembly_format = (
+        "$callee `(` $arguments `)` (`sizes` $sizes^)? attr-dict `:` "
+        "functional-type($arguments, $res)"
+    )
     traits = traits_def(Pure())
 
     def __init__(
-        self, callee: str, arguments: Sequence[SSAValue], result_types: Sequence[Attribute]
+        self,
+        callee: str,
+        arguments: Sequence[SSAValue],
+        result_types: Sequence[Attribute],
+        sizes: DimsAttr | None = None,
     ):
-        super().__init__(
-            operands=[arguments],
-            properties={"callee": SymbolRefAttr(callee)},
-            result_types=[result_types],
-        )
+        properties: dict[str, Attribute] = {"callee": SymbolRefAttr(callee)}
+        if sizes is not None:
+            properties["sizes"] = sizes
+        super().__init__(operands=[arguments], properties=properties, result_types=[result_types])
 
     def verify_(self) -> None:
-        verify_call(self, self.callee, self.arguments.types, self.res.types)
+        verify_call(self, self.callee, self.arguments.types, self.res.types, self.sizes)

@@ -1,0 +1,46 @@
+"""size: named sizes in types, for programs that serve a range of sizes."""
+
+from xdsl.ir import Dialect
+
+from tcopt.dialects.size.dims import (
+    DimsAttr,
+    dims_attr,
+    extents_of,
+    sized_memref,
+    sized_tensor,
+    substitute_type,
+    symbols_in,
+)
+from tcopt.dialects.size.functions import (
+    SYMBOLS,
+    function_symbols,
+    set_function_symbols,
+    size_arguments,
+    size_of,
+    verify_call,
+    verify_symbols,
+)
+from tcopt.dialects.size.syntax import extent_text, parse_extent, print_extent
+
+DIALECT = Dialect("size", [], [DimsAttr])
+
+__all__ = [
+    "DIALECT",
+    "SYMBOLS",
+    "DimsAttr",
+    "dims_attr",
+    "extent_text",
+    "extents_of",
+    "function_symbols",
+    "parse_extent",
+    "print_extent",
+    "set_function_symbols",
+    "size_arguments",
+    "size_of",
+    "sized_memref",
+    "sized_tensor",
+    "substitute_type",
+    "symbols_in",
+    "verify_call",
+    "verify_symbols",
+]
