@@ -30,6 +30,7 @@ from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.arithmetic.size_ranges import GivenSize
 from tcopt.support.data.strings import is_text
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
@@ -46,7 +47,7 @@ def compile(
     precision: str = PRECISE,
     shapes: Shapes | None = None,
     values: Values | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, GivenSize] | None = None,
     programs_kept: int = PROGRAMS_KEPT,
     progress: Progress | None = None,
     cache: bool = True,
@@ -73,7 +74,8 @@ def compile(
             for a sequence, None for an absent optional. An input with a default value (an
             initializer) becomes an ordinary input if its shape is given.
         values: values of inputs that determine shapes, to specialise on ahead of time.
-        dims: extents of open dimensions by their names in the model.
+        dims: extents of open dimensions by their names in the model; ranges such as `"1..512"`
+            or `(1, 512)` are parsed, but not supported yet.
         programs_kept: maximum number of combinations kept in memory, see `Model.programs_kept`.
         progress: called before each step and at the end.
         cache: whether to use the disk cache of programs and kernels; see `compiler.program_cache`

@@ -17,7 +17,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 from tcopt.frontends.onnx.importer import ModelImporter, Open
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import graph_weights
-from tcopt.frontends.onnx.model.inputs import declared_dims, terms_of
+from tcopt.frontends.onnx.model.inputs import declared_dims, derived_extent
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.loading import header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
@@ -25,6 +25,8 @@ from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
+from tcopt.support.arithmetic.size_parser import names_in
+from tcopt.support.arithmetic.size_ranges import GivenSize
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, TcoptError
@@ -113,7 +115,7 @@ def check_model(
     *,
     shapes: Shapes | None = None,
     values: Mapping[str, np.ndarray] | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, GivenSize] | None = None,
     limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> CheckReport:
@@ -203,27 +205,22 @@ def _trial_sizes(inputs: Mapping[str, Sequence[Dimension] | None], size: int) ->
     found: dict[str, int] = {}
     for dims in inputs.values():
         for index, dim in enumerate(dims or ()):
-            for term in terms_of(dim) if isinstance(dim, str) else ():
-                if isinstance(term, str):
-                    found[term] = min(found.get(term, size), size if index else 1)
+            for name in names_in(dim) if isinstance(dim, str) else ():
+                found[name] = min(found.get(name, size), size if index else 1)
     return found
 
 
 def _trial_shape(
     dims: Sequence[Dimension] | None, sizes: Mapping[str, int], size: int
 ) -> tuple[int, ...]:
-    """Return the shape for given extents of symbols; evaluates sums such as `past + length`."""
+    """Return the shape for given extents of symbols; evaluates sizes such as `past + 1`."""
     if dims is None:
         return (1, 3, size, size)
     unnamed = (size if index else 1 for index in range(len(dims)))
     return tuple(
-        other if d is None else d if isinstance(d, int) else _sum_of(d, sizes)
+        d if isinstance(d, int) else (derived_extent(d, sizes) if d else None) or other
         for d, other in zip(dims, unnamed, strict=True)
     )
-
-
-def _sum_of(symbol: str, sizes: Mapping[str, int]) -> int:
-    return sum(term if isinstance(term, int) else sizes[term] for term in terms_of(symbol))
 
 
 def summarize(model: ModelProto) -> ModelSummary:

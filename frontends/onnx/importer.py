@@ -49,6 +49,7 @@ from tcopt.frontends.onnx.model.values import (
 )
 from tcopt.frontends.onnx.nodes.nodes import NodeImporter
 from tcopt.frontends.onnx.nodes.stages import NodeStaging
+from tcopt.support.arithmetic.size_ranges import GivenSize
 from tcopt.support.data.random_keys import KEY_INPUT
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Count, Kind
@@ -64,7 +65,7 @@ def import_model(
     *,
     shapes: Shapes | None = None,
     values: Values | None = None,
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, GivenSize] | None = None,
     limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> ModuleOp:
@@ -85,7 +86,8 @@ def import_model(
             absent optional. Dimensions with the same symbol need to be given only once. An input
             with a default value is only an input if its shape or value is given.
         values: values of inputs to specialise on, if they determine shapes.
-        dims: extents of open dimensions by their names in the model.
+        dims: extents of open dimensions by their names in the model; ranges such as `"1..512"`
+            or `(1, 512)` are parsed, but not supported yet.
         limits: limits on the resources of a model.
         follow_links: whether symbolic links of external data may point outside its folder.
 

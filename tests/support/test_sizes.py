@@ -257,7 +257,10 @@ def test_names_of_texts(text):
 
 @pytest.mark.parametrize(
     "text",
-    [*("", "n +", "n m", "(n", "n)", "?", "n / 2", "1.5", "n ** 2", "min(n"), "9" * 30, "n // 0"],
+    [
+        *("", "n +", "n m", "(n", "n)", "?", "n / 2", "1.5", "n ** 2", "min(n", "n-1", "n // 0"),
+        *("٣", "-" * 999, "9" * 30),
+    ],
 )
 def test_malformed_texts(text):
     with pytest.raises(ParsingError):

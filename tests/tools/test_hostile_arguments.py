@@ -72,6 +72,7 @@ OPTIONS = [
     ["--dim", "n=0x4"],
     ["--dim", "n=-4"],
     ["--dim", "n=4"],
+    ["--dim", "n=4..2"],
     ["--input", "x"],
     ["--input", "x=@none.npy"],
     ["--input", "x=@folder"],

@@ -119,7 +119,7 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
         "--dim",
         action="append",
         default=[],
-        metavar="NAME=NUMBER",
+        metavar="NAME=SIZE",
         help="extent of a dimension that the model leaves open, by its name",
     )
 

@@ -1,10 +1,14 @@
-"""Parsing of shapes on the command line: `--shape x:1x3x224x224`, or `--dim batch=2` by name."""
+"""Parsing of shapes on the command line: `--shape x:1x3x224x224`, or `--dim batch=2` by name.
+
+A dimension may have a range, `--dim length=1..512`; see `tcopt.support.arithmetic.size_ranges`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 
+from tcopt.support.arithmetic.size_ranges import GivenSize, given_size
 from tcopt.support.errors import InputError
 
 
@@ -24,19 +28,20 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """Parse `batch=2` arguments.
+def parse_dims(texts: Sequence[str]) -> dict[str, GivenSize]:
+    """Parse `batch=2` and `length=1..512` arguments.
 
     Raises:
         InputError: an argument does not have this form, or a name has two extents.
     """
-    dims: dict[str, int] = {}
+    dims: dict[str, GivenSize] = {}
     for text in texts:
         name, _, extent = text.rpartition("=")
-        if not name or not re.fullmatch(r"[1-9]\d{0,17}", extent):
+        if not name or not extent:
             raise InputError(f"'{text}' is not a dimension", hint="write 'batch=2'")
-        if dims.setdefault(name, int(extent)) != int(extent):
-            raise InputError(f"dimension '{name}' is given as {dims[name]} and as {extent}")
+        size = given_size(name, extent)
+        if dims.setdefault(name, size) != size:
+            raise InputError(f"dimension '{name}' is given as {dims[name]} and as {size}")
     return dims
 
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tcopt.support.arithmetic.size_parser import names_in
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 
@@ -51,8 +52,8 @@ def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:
     """Return a hint on how to fix open dimensions: by name if possible, otherwise by shapes."""
     unnamed = [name for name, dims in inputs.items() if dims is None or None in dims]
     open_ = (d for dims in inputs.values() for d in dims or () if isinstance(d, str))
-    # Sums of symbols follow from their terms.
-    symbols = [d for d in dict.fromkeys(open_) if "+" not in d]
+    # Sizes such as `past + 1` follow from their names.
+    symbols = list(dict.fromkeys(name for d in open_ for name in names_in(d)))
     ways: list[str] = []
     if symbols:
         given = ", ".join(f'"{name}": 1' for name in symbols)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,9 +11,16 @@ from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
+from tcopt.support.arithmetic.size_parser import names_in, parse_size
+from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Kind
-from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
+from tcopt.support.errors import (
+    ImportModelError,
+    InputError,
+    ParsingError,
+    UnsupportedError,
+)
 
 
 @dataclass
@@ -83,30 +89,25 @@ def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
     return [_declared_dim(dim) for dim in tensor.shape.dim]
 
 
-# Parts between dots, as exporters number them, and sums such as `past + length`.
-_NAME = r"[^\W\d]\w*(\.\w+)*"
-_TERM = rf"({_NAME}|[0-9]+)"
-_SYMBOL = re.compile(rf"(?=.*[^\W\d])\s*{_TERM}(\s*\+\s*{_TERM})*\s*")
-
-
 def _declared_dim(dim: TensorShapeProto.Dimension) -> Dimension:
     """Convert a dimension to a number, a name, or None if it is unknown.
 
-    ONNX requires names to be identifiers. Exporters use other texts for unknown dimensions: two
-    dimensions named `?` need not be equal, nor do those named `None`, from Python.
+    ONNX requires names to be identifiers. Exporters also write sizes such as `past + 1`, and other
+    texts for unknown dimensions: two dimensions named `?` need not be equal, nor do those named
+    `None`, from Python.
     """
     # Some exporters write -1 for unknown dimensions.
     if dim.HasField("dim_value"):
         return dim.dim_value if dim.dim_value >= 0 else None
     name = dim.dim_param
-    return name if name != "None" and _SYMBOL.fullmatch(name) else None
+    return name if name != "None" and names_in(name) else None
 
 
 def fix_inputs(
     inputs: Sequence[ModelInput],
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, GivenSize] | None = None,
 ) -> MissingShapesError | None:
     """Set the static shape of every input; return an error if some dimensions are still open.
 
@@ -130,7 +131,7 @@ def narrow_inputs(
     inputs: Sequence[ModelInput],
     shapes: Mapping[str, Sequence[int]],
     values: Mapping[str, np.ndarray],
-    dims: Mapping[str, int] | None = None,
+    dims: Mapping[str, GivenSize] | None = None,
 ) -> Symbols:
     """Apply known facts to the inputs' dimensions; return the extents of symbols.
 
@@ -173,27 +174,34 @@ class Symbols:
         InputError: a symbol does not exist, or its extent is invalid.
     """
 
-    def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, int]):
+    def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, GivenSize]):
         tensors = (item for item in inputs if item.kind is Kind.TENSOR)
         declared = (d for item in tensors for d in item.dims or ())
         self._known = {d for d in declared if isinstance(d, str)}
-        self._parts = {term for d in self._known for term in terms_of(d) if isinstance(term, str)}
+        self._parts = {name for d in self._known for name in names_in(d)}
         self.extents: dict[str, int] = {}
         self.given = frozenset(dims)
         self._origins: dict[str, str] = {}
-        for name, extent in dims.items():
-            self._check(name, extent)
-            self.extents[name], self._origins[name] = int(extent), f"dims give {name} = {extent}"
+        for name, given in dims.items():
+            extent = self._given(name, given)
+            self.extents[name], self._origins[name] = extent, f"dims give {name} = {extent}"
 
-    def _check(self, name: str, extent: int) -> None:
+    def _given(self, name: str, given: GivenSize) -> int:
+        """Check the extent that the user gives for a symbol."""
         if name not in self._known | self._parts:
             listed = ", ".join(sorted(self._known)) or "none that has a name"
             raise InputError(
                 f"the inputs of the model have no dimension {name!r}",
                 hint=f"open dimensions are {listed}",
             )
-        if isinstance(extent, bool) or not isinstance(extent, int | np.integer) or extent < 0:
-            raise InputError(f"dimension {name!r} cannot be {extent!r}", hint="give an integer")
+        extent = given_size(name, given)
+        if isinstance(extent, SizeRange):
+            raise UnsupportedError(
+                f"dimension {name!r} cannot have the range {extent}: a program has one size",
+                hint="give a number, or compile the model without it: each size is then compiled "
+                "when it is first run",
+            )
+        return extent
 
     def fix(self, name: str, extent: int, origin: str) -> str | None:
         """Fix the extent of a symbol; return the origin of a conflicting one, or None."""
@@ -207,19 +215,23 @@ class Symbols:
         return [self._extent(d) if isinstance(d, str) else d for d in dims]
 
     def _extent(self, name: str) -> Dimension:
-        """Return the extent of a symbol; sums such as `past + length` follow from their terms."""
+        """Return the extent of a symbol; `past + length` follows from its names."""
         if name in self.extents:
             return self.extents[name]
-        terms = [t if isinstance(t, int) else self.extents.get(t) for t in terms_of(name)]
-        known = [t for t in terms if t is not None]
-        return sum(known) if len(terms) > 1 and len(known) == len(terms) else name
+        extent = derived_extent(name, self.extents)
+        return name if extent is None else extent
 
 
-def terms_of(name: str) -> list[int | str]:
-    """Return the terms of a dimension such as `past + 1`: numbers and symbols."""
-    terms = [term.strip() for term in name.split("+")]
-    # Larger numbers are not valid extents, and Python may refuse to convert them.
-    return [int(t) if re.fullmatch(r"[0-9]{1,18}", t) else t for t in terms]
+def derived_extent(dim: str, extents: Mapping[str, int]) -> int | None:
+    """Return the extent of a dimension such as `past + 1`; None if a name of it is not known.
+
+    It is also None if the result is not an extent, as for `length - 8` with a length of 4.
+    """
+    try:
+        found = parse_size(dim, extents)
+    except ParsingError:
+        return None
+    return found if isinstance(found, int) and found >= 0 else None
 
 
 def _is_static(item: ModelInput) -> bool:

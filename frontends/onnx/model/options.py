@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.stage import ImportStage
+from tcopt.support.arithmetic.size_ranges import GivenSize
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -38,7 +39,7 @@ class ImportOptions:
         shapes: shapes of inputs with open dimensions. An input with a default value is only an
             input if its shape or value is given.
         values: values of inputs to specialise on, if they determine shapes.
-        dims: extents of open dimensions by their names in the model.
+        dims: extents or ranges of open dimensions by their names in the model.
         limits: limits on the resources of a model.
         follow_links: whether symbolic links of external data may point outside its folder.
         stage: the part of the model to import; None for the whole model.
@@ -46,7 +47,7 @@ class ImportOptions:
 
     shapes: Shapes = field(default_factory=dict[str, Any], metadata=CODE)
     values: Values = field(default_factory=dict[str, NDArray[Any]], metadata=CODE)
-    dims: Mapping[str, int] = field(default_factory=dict[str, int], metadata=CODE)
+    dims: Mapping[str, GivenSize] = field(default_factory=dict[str, GivenSize], metadata=CODE)
     limits: ModelLimits = field(default=DEFAULT_LIMITS, metadata=CODE)
     follow_links: bool = field(default=False, metadata=CODE)
     stage: ImportStage | None = field(default=None, metadata=CODE)

@@ -181,6 +181,30 @@ def test_names_of_dimensions(name: str):
     assert [shape_of(a) for a in module.body.block.first_op.body.block.args] == [(4, 3, 5)]
 
 
+@pytest.mark.parametrize(
+    ("name", "extent"), [("n + 1", 9), ("n - 1", 7), ("3 * n", 24), ("(n - 3) // 2 + 1", 3)]
+)
+def test_dimensions_follow_from_their_names(name: str, extent: int):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3] x) => (float[n] y) { y = Relu(x) }""")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
+    module = import_model(model, dims={"n": 8})
+    assert [shape_of(a) for a in module.body.block.first_op.body.block.args] == [(extent, 3)]
+    assert checked(model).passed
+    with pytest.raises(MissingShapesError, match=r'dims=\{"n": 1\}'):
+        import_model(model)
+
+
+@pytest.mark.parametrize("name", ["n - 9", "n // (n - 8)", "n + m"])
+def test_dimensions_that_do_not_follow(name: str):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 3] x) => (float[n] y) { y = Relu(x) }""")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = name
+    with pytest.raises(MissingShapesError):
+        import_model(model, dims={"n": 8})
+    assert checked(model).passed
+
+
 # Shapes given as values.
 
 
