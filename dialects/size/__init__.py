@@ -20,6 +20,16 @@ from tcopt.dialects.size.functions import (
     verify_call,
     verify_symbols,
 )
+from tcopt.dialects.size.lowered import (
+    IndexOp,
+    Measure,
+    SizeValues,
+    dynamic_type,
+    row_major,
+    sized,
+    static_type,
+    view_of,
+)
 from tcopt.dialects.size.syntax import extent_text, parse_extent, print_extent
 
 DIALECT = Dialect("size", [], [DimsAttr])
@@ -28,19 +38,27 @@ __all__ = [
     "DIALECT",
     "SYMBOLS",
     "DimsAttr",
+    "IndexOp",
+    "Measure",
+    "SizeValues",
     "dims_attr",
+    "dynamic_type",
     "extent_text",
     "extents_of",
     "function_symbols",
     "parse_extent",
     "print_extent",
+    "row_major",
     "set_function_symbols",
     "size_arguments",
     "size_of",
+    "sized",
     "sized_memref",
     "sized_tensor",
+    "static_type",
     "substitute_type",
     "symbols_in",
     "verify_call",
     "verify_symbols",
+    "view_of",
 ]

@@ -12,13 +12,13 @@ from typing import Any
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import (
+    FunctionType,
     IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
     VectorType,
-    f32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -28,20 +28,30 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.fast_math import decided
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.memref_ import PrefetchOp
+from tcopt.dialects.size import (
+    SYMBOLS,
+    SizeValues,
+    dynamic_type,
+    function_symbols,
+    size_arguments,
+    static_type,
+)
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.target import thread_blocks_of
-from tcopt.passes.kernel.lowering.lowering_access import AccessLowering, Condition
+from tcopt.passes.kernel.lowering.buffer_layouts import BufferLayouts
+from tcopt.passes.kernel.lowering.host_functions import lower_host
+from tcopt.passes.kernel.lowering.lane_masks import Condition
+from tcopt.passes.kernel.lowering.lowering_access import AccessLowering
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
+from tcopt.passes.kernel.lowering.table_products import scaled
 from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid, with_space
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
-from tcopt.passes.loop.unroll.table_folds import WRAPS, constant_index, is_integral, splat
 from tcopt.support.arithmetic.intervals import UNBOUNDED
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.pure_values import is_pure
@@ -89,17 +99,8 @@ class LowerLoopToKernelPass(ModulePass):
                 if is_gpu:
                     drop_thread_dimensions(inner)
                 Rewriter.replace_op(inner, FunctionLowering(inner, grid).run(), [])
-            elif isinstance(inner, func.FuncOp) and not inner.is_declaration:
-                _lower_calls(inner)
-
-
-def _lower_calls(host: func.FuncOp) -> None:
-    for op in tuple(host.walk()):
-        if isinstance(op, loop.CallOp):
-            call = func.CallOp(op.callee, op.arguments, [])
-            call.attributes.update(op.attributes)
-            call.location = op.location
-            Rewriter.replace_op(op, call)
+            elif isinstance(inner, func.FuncOp):
+                lower_host(inner)
 
 
 class FunctionLowering:
@@ -107,18 +108,24 @@ class FunctionLowering:
 
     Args:
         grid: the launch grid of the function, if it is for a GPU.
+
+    Attributes:
+        values: the kernel's value of each value of the function.
+        memory: the memory that a buffer of the function is allocated in.
     """
 
     def __init__(self, function: loop.FuncOp, grid: LaunchGrid | None = None):
         self.function = function
         self.grid = grid
-        self.body = Block(arg_types=function.function_type.inputs.data)
+        self.body = Block(arg_types=list(map(dynamic_type, function.function_type.inputs.data)))
         self.writer = LevelWriter(self.body)
-        self.access = AccessLowering(self.writer)
         self.values: dict[SSAValue, SSAValue] = {}
         for old, new in zip(function.body.block.args, self.body.args, strict=True):
             new.name_hint = old.name_hint
             self.values[old] = new
+        self.buffers = BufferLayouts(self.writer, self._size_values())
+        self.access = AccessLowering(self.writer, self.buffers)
+        self.memory: dict[SSAValue, SSAValue] = {}
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.AllocOp: self._alloc,
             loop.BarrierOp: self._barrier,
@@ -139,17 +146,30 @@ class FunctionLowering:
             scf.IfOp: self._if,
         }
 
+    def _size_values(self) -> SizeValues:
+        """Return the values of the function's sizes, whose ranges become known."""
+        arguments = {
+            name: self.values[argument] for name, argument in size_arguments(self.function).items()
+        }
+        for symbol in function_symbols(self.function):
+            self.writer.known.ranges[arguments[symbol.name]] = symbol.low, symbol.high
+        return SizeValues(arguments, self.writer.constant, self.writer.index_op)
+
     def run(self) -> func.FuncOp:
         check_capacities(self.function)
+        for argument in self.function.body.block.args:
+            if argument.uses:
+                self.values[argument] = self.buffers.view(self.values[argument], argument.type)
         self._ops(self.function.body.block)
         self.body.add_op(func.ReturnOp())
         result = func.FuncOp(
             self.function.sym_name.data,
-            self.function.function_type,
+            FunctionType.from_lists(list(self.body.arg_types), []),
             Region(self.body),
             StringAttr("private"),
         )
         result.attributes.update(self.function.attributes)
+        result.attributes.pop(SYMBOLS, None)
         result.location = self.function.location
         if self.grid is not None:
             result.attributes.update(self.grid.attributes())
@@ -164,7 +184,7 @@ class FunctionLowering:
             self.writer.location = op.location
             handler(op)
             if isinstance(op, loop.AllocOp) and not self._is_on_stack(op):
-                heap.append(self.values[op.result])
+                heap.append(self.memory[op.result])
         for buffer in heap:
             self.writer.write(memref.DeallocOp.get(buffer))
 
@@ -347,7 +367,7 @@ class FunctionLowering:
     def _alloc(self, op: loop.AllocOp) -> None:
         if self.grid is not None:
             self.grid.check_scope(op)
-        type_ = self._buffer_type(op)
+        type_ = static_type(self._buffer_type(op))
         alignment = IntegerAttr(ALIGNMENT, i64)
         if not self._is_on_stack(op):
             new: Operation = memref.AllocOp([], [], type_, alignment)
@@ -355,8 +375,9 @@ class FunctionLowering:
             new = memref.AllocaOp(
                 operands=[[], []], result_types=[type_], properties={"alignment": alignment}
             )
-        self.values[op.result] = self.writer.write(new).results[0]
-        self.values[op.result].name_hint = op.result.name_hint
+        memory = self.memory[op.result] = self.writer.write(new).results[0]
+        memory.name_hint = op.result.name_hint
+        self.values[op.result] = self.buffers.view(memory, op.result.type)
 
     def _buffer_type(self, op: loop.AllocOp) -> MemRefType:
         if self.grid is not None:
@@ -388,11 +409,11 @@ class FunctionLowering:
     def _mask(self, op: loop.MaskOp) -> None:
         assert isa(op.result.type, VectorType)
         conditions = [
-            Condition(expr, step, extent)
+            Condition(expr, step, extent, extent)
             for expr, (extent, step) in zip(op.map.data.results, op.conditions, strict=True)
         ]
         lanes = op.result.type.get_shape()[0]
-        self.values[op.result] = self.access.mask(conditions, self._mapped(op.indices), lanes)
+        self.values[op.result] = self.access.masks.of(conditions, self._mapped(op.indices), lanes)
 
     def _prefetch(self, op: loop.PrefetchOp) -> None:
         operands = self._mapped(op.indices)
@@ -428,29 +449,9 @@ class FunctionLowering:
         self._other(op, {**op.properties, "fastmath": decided(op.fastmath)})
 
     def _scale(self, op: ScaleOp) -> None:
-        """Lower a product with a table entry selected at run time, as one select per entry."""
-        writer, type_ = self.writer, op.result.type
+        """Lower a product with a table entry selected at run time."""
         x, index = self._mapped(op.operands)
-        if (number := constant_index(index)) is not None:
-            entries = (op.entries[number],)
-        else:
-            entries = op.entries
-        result: SSAValue | None = None
-        for position, entry in enumerate(entries):
-            factor = writer.attribute(splat(entry, type_), type_)
-            if is_integral(type_):
-                term = writer.pure(arith.MuliOp, (x, factor), type_, WRAPS)
-            else:
-                term = writer.pure(arith.MulfOp, (x, factor), type_, _MUL_PROPERTIES)
-            if entry == 0:
-                term = writer.attribute(splat(-0.0, type_), type_)
-            if result is None:
-                result = term
-            else:
-                chosen = writer.compare(index, writer.constant(position), "eq")
-                result = writer.pure(SelectOp, (chosen, term, result), type_)
-        assert result is not None
-        self.values[op.result] = result
+        self.values[op.result] = scaled(op, x, index, self.writer)
 
     def _other(self, op: Operation, properties: dict[str, Attribute] | None = None) -> None:
         """Copy an op of a shared dialect; pure ops are emitted once.
@@ -490,17 +491,6 @@ def _erase_unused_products(function: func.FuncOp) -> None:
     for op in tuple(walk_ops(function)):
         if type(op) is arith.MulfOp and op.results[0].first_use is None:
             erase_op(op)
-
-
-def _mul_properties() -> dict[str, Any]:
-    probe = Block(arg_types=[f32])
-    op = arith.MulfOp(probe.args[0], probe.args[0])
-    properties = dict(op.properties)
-    op.erase()
-    return properties
-
-
-_MUL_PROPERTIES = _mul_properties()
 
 
 def _fma_properties() -> dict[str, Any]:

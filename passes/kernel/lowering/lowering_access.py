@@ -3,63 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects import memref, scf, vector
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
     VectorType,
-    i1,
-    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineMap
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.size import Measure, extents_of
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.passes.kernel.accesses.lane_layouts import (
     buffer_extents,
     constant_prefix,
-    flat_step,
     is_adjacent,
     lane_count,
     lane_steps,
-    memref_type,
 )
-from tcopt.passes.kernel.lowering.lowering_levels import NO_OVERFLOW, LevelWriter
+from tcopt.passes.kernel.lowering.buffer_layouts import BufferLayouts
+from tcopt.passes.kernel.lowering.lane_masks import Condition, LaneMasks
+from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.support.ir.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
-_SMALL = 1 << 30
 
 
-_Layout = tuple[tuple[int, ...] | None, int, int]
+_Layout = tuple[tuple[int, ...] | None, int, Measure]
 """Lane steps if there are lanes, the number of lanes, and their stride in memory."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """Condition of a mask: lane `l` is on if `0 <= expr + l * step < extent`."""
-
-    expr: AffineExpr
-    step: int
-    extent: int
 
 
 class AccessLowering:
     """Lowers accesses; arguments are values of the kernel."""
 
-    def __init__(self, writer: LevelWriter):
+    def __init__(self, writer: LevelWriter, buffers: BufferLayouts):
         self.writer = writer
-        self._layouts: dict[tuple[int, ...], tuple[tuple[Attribute, ...], _Layout]] = {}
+        self.buffers = buffers
+        self.masks = LaneMasks(writer)
+        self._layouts: dict[tuple[int, ...], tuple[tuple[object, ...], _Layout]] = {}
 
     def load(
         self, op: loop.LoadOp, buffer: SSAValue, operands: Sequence[SSAValue], mask: SSAValue | None
@@ -69,7 +56,7 @@ class AccessLowering:
         if op.lanes is not None and len(op.lanes) > len(exprs):
             return self._load_vectors(op, buffer, operands)
         steps, lanes, stride = self._lane_layout(op, op.results[0].type, buffer)
-        conditions = [] if op.default is None else self._open(exprs, operands, steps, buffer, lanes)
+        conditions = [] if op.default is None else self._open(op, operands, steps, lanes)
         indices = [writer.index(expr, operands) for expr in exprs]
         key = (*indices, lanes, steps, op.default, mask)
         if (found := writer.loaded(buffer, key)) is not None:
@@ -91,12 +78,12 @@ class AccessLowering:
         lanes = op.lanes
         if lanes is None:
             return None, 0, 0
-        depends = (lanes, value_type, buffer.type)
-        key = (id(lanes), id(value_type), id(depends[-1]))
+        depends = (lanes, value_type, buffer)
+        key = (id(lanes), id(value_type), id(buffer))
         found = self._layouts.get(key)
         if found is None:
             steps = lane_steps(lanes)
-            layout = (steps, lane_count(value_type), flat_step(depends[-1], steps))
+            layout = (steps, lane_count(value_type), self.buffers.step(buffer, steps))
             found = self._layouts[key] = (depends, layout)
         return found[1]
 
@@ -119,7 +106,7 @@ class AccessLowering:
         else:
             row, *rest = op.lane_steps
             inner = VectorType(type_.get_element_type(), shape[1:])
-            found = self.splat(None, type_)
+            found = self.masks.splat(None, type_)
             for lane in range(shape[0]):
                 moved = [
                     e + AffineConstantExpr(step * lane) for e, step in zip(exprs, row, strict=True)
@@ -164,8 +151,10 @@ class AccessLowering:
             last = self._extract(value, lanes - 1)
             writer.write(new_op(memref.StoreOp, [last, buffer, *indices]))
         else:
-            offsets = self._offsets(lanes, stride)
-            writer.write(ScatterOp(buffer, indices, offsets, mask or self._all_on(lanes), value))
+            offsets = self.masks.offsets(lanes, stride)
+            writer.write(
+                ScatterOp(buffer, indices, offsets, mask or self.masks.all_on(lanes), value)
+            )
 
     def _store_vectors(
         self, op: loop.StoreOp, value: SSAValue, buffer: SSAValue, operands: Sequence[SSAValue]
@@ -198,58 +187,28 @@ class AccessLowering:
             self.store(store, part, buffer, operands, None)
             store.erase()
 
-    def mask(
-        self, conditions: Sequence[Condition], operands: Sequence[SSAValue], lanes: int
-    ) -> SSAValue:
-        """Return a vector of i1 for the conjunction of conditions."""
-        masks = [self._one_mask(condition, operands, lanes) for condition in conditions]
-        return self.writer.all_of(masks) if masks else self._all_on(lanes)
-
-    def splat(self, value: IntegerAttr | FloatAttr | None, type: VectorType[Any]) -> SSAValue:
-        """Return a vector of equal constants; zeros if no value is given."""
-        number: Any = 0 if value is None else value.value.data
-        attr = DenseIntOrFPElementsAttr.from_list(type, [number])
-        return self.writer.attribute(attr, type)
-
-    def _one_mask(self, condition: Condition, operands: Sequence[SSAValue], lanes: int) -> SSAValue:
-        writer, type_ = self.writer, VectorType(i1, [lanes])
-        step, extent = condition.step, condition.extent
-        if step == 0:
-            inside = writer.is_inside(condition.expr, operands, extent)
-            return writer.pure(vector.BroadcastOp, (inside,), type_)
-        low, high = writer.known.bounds(condition.expr, operands)
-        if low == high:
-            return self._constant_mask([0 <= low + lane * step < extent for lane in range(lanes)])
-        if step == 1 and low >= 0:
-            count = writer.index(AffineConstantExpr(extent) - condition.expr, operands)
-            return writer.pure(vector.CreateMaskOp, (count,), type_)
-        # Lane numbers that fit 32 bits halve the number of vectors to compare.
-        element = i32 if low > -_SMALL and max(high, extent) < _SMALL else i64
-        first = writer.pure(arith.IndexCastOp, (writer.index(condition.expr, operands),), element)
-        vector_type = VectorType(element, [lanes])
-        spread = writer.pure(vector.BroadcastOp, (first,), vector_type)
-        numbers = writer.pure(
-            arith.AddiOp, (spread, self._offsets(lanes, step, element)), vector_type, NO_OVERFLOW
-        )
-        limit = self.splat(IntegerAttr(extent, element), vector_type)
-        return writer.compare(numbers, limit, "ult")
-
     def _open(
         self,
-        exprs: Sequence[AffineExpr],
+        op: loop.LoadOp,
         operands: Sequence[SSAValue],
         steps: Sequence[int] | None,
-        buffer: SSAValue,
         lanes: int,
     ) -> list[Condition]:
-        """Return the in-bounds conditions of an access that ranges do not prove."""
-        shape = memref_type(buffer).get_shape()
+        """Return the in-bounds conditions of an access that are not known to hold."""
+        shape, limits = buffer_extents(op.memref.type), self.buffers.limits(op.memref.type)
         result: list[Condition] = []
-        for expr, step, extent in zip(exprs, steps or (0,) * len(shape), shape, strict=True):
-            low, high = self.writer.known.bounds(expr, operands)
+        for expr, step, extent, limit in zip(
+            op.map.data.results, steps or (0,) * len(shape), shape, limits, strict=True
+        ):
             reach = step * max(lanes - 1, 0)
-            if low + min(reach, 0) < 0 or high + max(reach, 0) >= extent:
-                result.append(Condition(expr, step, extent))
+            if isinstance(limit, int):
+                low, high = self.writer.known.bounds(expr, operands)
+                is_inside = low + min(reach, 0) >= 0 and high + max(reach, 0) < extent
+            else:
+                ends = (expr + end for end in {0, reach})
+                is_inside = all(self.buffers.is_below(e, operands, limit) for e in ends)
+            if not is_inside:
+                result.append(Condition(expr, step, limit, extent))
         return result
 
     def _scalar_load(
@@ -288,7 +247,7 @@ class AccessLowering:
         buffer: SSAValue,
         indices: Sequence[SSAValue],
         operands: Sequence[SSAValue],
-        layout: tuple[tuple[int, ...], int, int],
+        layout: tuple[tuple[int, ...], int, Measure],
         mask: SSAValue | None,
         conditions: Sequence[Condition],
     ) -> SSAValue:
@@ -301,7 +260,7 @@ class AccessLowering:
                 return self._contiguous_load(buffer, indices, type_)
             if stride == 0:
                 return self._broadcast_load(buffer, indices, type_)
-            if stride in _SHUFFLED_STRIDES:
+            if isinstance(stride, int) and stride in _SHUFFLED_STRIDES:
                 return self._strided_load(op, buffer, operands, stride, type_)
         elif (
             mask is None and stride == 1 and (first := self._place_in_row(op, operands)) is not None
@@ -309,22 +268,22 @@ class AccessLowering:
             return self._row_part(op, buffer, indices, operands, first, conditions)
         elif mask is None and uniform and stride == 1:
             load = new_op(vector.LoadOp, [buffer, *indices], [type_])
-            return self._choose(conditions, operands, load, self.splat(op.default, type_))
-        elif mask is None and steps[-1] == stride and stride in _SHUFFLED_STRIDES:
-            return self._strided_load(op, buffer, operands, stride, type_, conditions=conditions)
+            return self._choose(conditions, operands, load, self.masks.splat(op.default, type_))
+        elif mask is None and steps[-1] == stride in _SHUFFLED_STRIDES:
+            return self._strided_load(op, buffer, operands, steps[-1], type_, conditions=conditions)
         if conditions:
-            inside = self.mask(conditions, operands, lanes)
+            inside = self.masks.of(conditions, operands, lanes)
             mask = inside if mask is None else writer.all_of([mask, inside])
-        mask = mask or self._all_on(lanes)
-        otherwise = self.splat(op.default, type_)
+        mask = mask or self.masks.all_on(lanes)
+        otherwise = self.masks.splat(op.default, type_)
         if stride == 1:
             masked = vector.MaskedLoadOp(buffer, indices, mask, otherwise, type_)
             return writer.write(masked).results[0]
         active = constant_prefix(mask)
-        if active is not None and stride in _SHUFFLED_STRIDES:
+        if active is not None and isinstance(stride, int) and stride in _SHUFFLED_STRIDES:
             result = self._strided_load(op, buffer, operands, stride, type_, active)
             return writer.pure(SelectOp, (mask, result, otherwise), type_)
-        offsets = self._offsets(lanes, stride)
+        offsets = self.masks.offsets(lanes, stride)
         return writer.write(GatherOp(buffer, indices, offsets, mask, otherwise)).results[0]
 
     def _place_in_row(self, op: loop.LoadOp, operands: Sequence[SSAValue]) -> int | None:
@@ -332,7 +291,7 @@ class AccessLowering:
         others.
         """
         type_, lanes = op.memref.type, lane_count(op.result.type)
-        expr, extent = op.map.data.results[-1], buffer_extents(type_)[-1]
+        expr, extent = op.map.data.results[-1], extents_of(type_)[-1]
         first, last = self.writer.known.bounds(expr, operands)
         return first if first == last and extent == lanes and 0 < abs(first) < lanes else None
 
@@ -348,7 +307,7 @@ class AccessLowering:
         """Load the whole row and shift its lanes, so that all vectors in it share one load."""
         writer, type_ = self.writer, op.result.type
         assert isa(type_, VectorType)
-        lanes, otherwise = lane_count(type_), self.splat(op.default, type_)
+        lanes, otherwise = lane_count(type_), self.masks.splat(op.default, type_)
         at = [*indices[:-1], writer.index(AffineConstantExpr(0), operands)]
         here = [condition for condition in conditions if condition.step == 0]
         if here:
@@ -414,8 +373,8 @@ class AccessLowering:
             elif start + lanes <= span:
                 part = self._contiguous_load(buffer, at, type)
             else:
-                on = self._constant_mask([start + lane < span for lane in range(lanes)])
-                masked = vector.MaskedLoadOp(buffer, at, on, self.splat(None, type), type)
+                on = self.masks.constant([start + lane < span for lane in range(lanes)])
+                masked = vector.MaskedLoadOp(buffer, at, on, self.masks.splat(None, type), type)
                 part = writer.write(masked).results[0]
             end_lane = min(used, -(-(start + lanes) // stride))
             if result is None:
@@ -450,11 +409,11 @@ class AccessLowering:
         found = self.writer.loaded(buffer, key)
         if found is None:
             here = [
-                Condition(c.expr + AffineConstantExpr(start), 1, c.extent) if c.step else c
+                replace(c, expr=c.expr + AffineConstantExpr(start), step=1) if c.step else c
                 for c in conditions
             ]
-            inside = self.mask(here, operands, type.get_shape()[0])
-            otherwise = self.splat(op.default, type)
+            inside = self.masks.of(here, operands, type.get_shape()[0])
+            otherwise = self.masks.splat(op.default, type)
             masked = vector.MaskedLoadOp(buffer, indices, inside, otherwise, type)
             found = self.writer.write(masked).results[0]
             self.writer.remember_load(buffer, key, found)
@@ -468,16 +427,3 @@ class AccessLowering:
         assert isa(value.type, VectorType)
         op = vector.ExtractOp(value, [lane], value.type.get_element_type())
         return self.writer.write(op).results[0]
-
-    def _offsets(self, lanes: int, step: int, element: IntegerType = i32) -> SSAValue:
-        type_ = VectorType(element, [lanes])
-        values = [lane * step for lane in range(lanes)]
-        return self.writer.attribute(DenseIntOrFPElementsAttr.from_list(type_, values), type_)
-
-    def _all_on(self, lanes: int) -> SSAValue:
-        return self._constant_mask([True] * lanes)
-
-    def _constant_mask(self, bits: Sequence[bool]) -> SSAValue:
-        type_ = VectorType(i1, [len(bits)])
-        attr = DenseIntOrFPElementsAttr.from_list(type_, [int(bit) for bit in bits])
-        return self.writer.attribute(attr, type_)

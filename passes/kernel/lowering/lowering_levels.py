@@ -27,6 +27,7 @@ from xdsl.ir.affine import (
 )
 
 from tcopt.dialects.arith_ import CmpiOp
+from tcopt.dialects.size import IndexOp, Measure
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.support.arithmetic.affine import Dim, FloorDiv, LinearSum, Mod, sum_range
 from tcopt.support.arithmetic.intervals import UNBOUNDED
@@ -180,6 +181,11 @@ class LevelWriter:
         """Return the result of an operation on two indices."""
         return self.pure(op_class, (a, b), INDEX, NO_OVERFLOW)
 
+    def index_op(self, op_class: IndexOp, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Return the result of an operation on the values of sizes."""
+        is_ring = issubclass(op_class, arith.AddiOp | arith.MuliOp | arith.SubiOp)
+        return self.pure(op_class, (a, b), INDEX, NO_OVERFLOW if is_ring else {})
+
     def _divided(self, atom: FloorDiv | Mod, operands: Sequence[SSAValue]) -> SSAValue:
         """Return a floor division or modulo, with a correction if the operand may be negative."""
         ranges = self.known.ranges_of(operands)
@@ -195,10 +201,13 @@ class LevelWriter:
         whole = self.binary(arith.MuliOp, quotient, divisor)
         return self.binary(arith.SubiOp, inner, whole)
 
-    def is_inside(self, expr: AffineExpr, operands: Sequence[SSAValue], extent: int) -> SSAValue:
+    def is_inside(
+        self, expr: AffineExpr, operands: Sequence[SSAValue], extent: Measure
+    ) -> SSAValue:
         """Return an i1 for `0 <= expr < extent`. One unsigned comparison covers both ends."""
         value = self.index(expr, operands)
-        return self.compare(value, self.constant(extent), "ult")
+        limit = self.constant(extent) if isinstance(extent, int) else extent
+        return self.compare(value, limit, "ult")
 
     def compare(self, lhs: SSAValue, rhs: SSAValue, predicate: str) -> SSAValue:
         """Return the result of an integer comparison."""

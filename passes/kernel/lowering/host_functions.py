@@ -1,0 +1,157 @@
+"""Lowering of host functions: calls of kernels, and buffers with sizes.
+
+A walk by hand: types change from the arguments on.
+"""
+
+from __future__ import annotations
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func, memref
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    UnrealizedConversionCastOp,
+)
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.hints import isa
+
+from tcopt.dialects import loop
+from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.size import (
+    SYMBOLS,
+    IndexOp,
+    SizeValues,
+    dynamic_type,
+    extents_of,
+    row_major,
+    size_arguments,
+    sized,
+    sized_memref,
+    static_type,
+    view_of,
+)
+from tcopt.support.arithmetic.sizes import Extent, is_fixed
+from tcopt.support.errors import PassFailedError
+from tcopt.support.ir.rewriting import replace
+
+AnyMemRef = MemRefType[Attribute]
+
+
+def lower_host(function: func.FuncOp) -> None:
+    """Lower the calls of a host function, and sizes to dynamic dimensions and index arithmetic.
+
+    A declaration has the types of its calls.
+    """
+    if not function.is_declaration:
+        _HostFunction(function).lower()
+    elif SYMBOLS in function.attributes:
+        type_ = function.function_type
+        inputs = list(map(dynamic_type, type_.inputs))
+        function.function_type = FunctionType.from_lists(inputs, list(type_.outputs))
+        del function.attributes[SYMBOLS]
+
+
+class _HostFunction:
+    """A host function with its sizes, which are computed at its start.
+
+    Attributes:
+        extents: live extents of the buffers whose types are lowered.
+    """
+
+    def __init__(self, function: func.FuncOp):
+        self.function = function
+        first = function.body.block.first_op
+        assert first is not None
+        self.start = Builder(InsertPoint.before(first))
+        self.constants: dict[int, SSAValue] = {}
+        self.extents: dict[SSAValue, tuple[Extent, ...]] = {}
+        self.sizes = SizeValues(size_arguments(function), self._constant, self._apply)
+
+    def lower(self) -> None:
+        block = self.function.body.block
+        for argument in block.args:
+            if sized(argument.type) is not None:
+                self.extents[argument] = extents_of(argument.type)
+                Rewriter.replace_value_with_new_type(argument, dynamic_type(argument.type))
+        for op in tuple(self.function.walk()):
+            if isinstance(op, loop.CallOp):
+                self._lower_call(op)
+            elif any(sized(result.type) is not None for result in op.results):
+                self._lower_buffer(op)
+        outputs = list(self.function.function_type.outputs)
+        self.function.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
+
+    def _constant(self, number: int) -> SSAValue:
+        found = self.constants.get(number)
+        if found is None:
+            op = arith.ConstantOp(IntegerAttr(number, IndexType()))
+            found = self.constants[number] = self.start.insert(op).results[0]
+        return found
+
+    def _apply(self, op_class: IndexOp, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.start.insert(op_class(a, b)).results[0]
+
+    def _lower_call(self, op: loop.CallOp) -> None:
+        extents = () if op.sizes is None else op.sizes.extents
+        call = func.CallOp(op.callee, [*op.arguments, *map(self.sizes.of, extents)], [])
+        call.attributes.update(op.attributes)
+        call.location = op.location
+        Rewriter.replace_op(op, call)
+
+    def _lower_buffer(self, op: Operation) -> None:
+        """Replace an op whose result is a buffer with sizes."""
+        type_ = op.results[0].type
+        assert isa(type_, AnyMemRef)
+        match op:
+            case memref.AllocOp():
+                memory = memref.AllocOp([], [], static_type(type_), op.alignment)
+                memory.memref.name_hint = op.memref.name_hint
+                new: list[Operation] = [memory, view_of(memory.memref, type_, self.sizes)]
+            case memref.ViewOp():
+                shape = map(self.sizes.measure, extents_of(type_))
+                dynamic = [extent for extent in shape if not isinstance(extent, int)]
+                new = [memref.ViewOp(op.source, op.byte_shift, dynamic, _dynamic(type_))]
+            case loop.SliceOp(source=source, index=index):
+                new = self._slice(source, index)
+            case UnrealizedConversionCastOp(inputs=(source,)) if isa(source.type, AnyMemRef):
+                new = self._cast(source, type_)
+            case _:
+                raise PassFailedError("cannot have a result with sizes", op=op)
+        replace(op, new)
+        self.extents[new[-1].results[0]] = extents_of(type_)
+
+    def _slice(self, source: SSAValue, index: SSAValue) -> list[Operation]:
+        """Return a slice of a buffer, whose strides must be known."""
+        assert isa(source.type, AnyMemRef)
+        extents = self.extents[source]
+        if is_fixed(row_major(extents)):
+            return [loop.SliceOp(source, index)]
+        whole = sized_memref(extents, source.type.element_type)
+        view = view_of(source, whole, self.sizes)
+        return [view, loop.SliceOp(view.result, index)]
+
+    def _cast(self, source: SSAValue, type: AnyMemRef) -> list[Operation]:
+        """Return a dense buffer with another shape, or with other elements."""
+        assert isa(source.type, AnyMemRef)
+        new: list[Operation] = []
+        extents, element = extents_of(type), source.type.element_type
+        known = self.extents.get(source, source.type.get_shape())
+        if known != extents and _bits(element) == _bits(type.element_type):
+            new.append(view_of(source, sized_memref(extents, element), self.sizes))
+            source = new[0].results[0]
+        if not new or element != type.element_type:
+            new.append(UnrealizedConversionCastOp.get([source], [_dynamic(type)]))
+        return new
+
+
+def _bits(element: Attribute) -> int:
+    return memref_bytes(MemRefType(element, [1]))
+
+
+def _dynamic(type: AnyMemRef) -> AnyMemRef:
+    found = dynamic_type(type)
+    assert isa(found, AnyMemRef)
+    return found
