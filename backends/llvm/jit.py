@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, IntegerType, MemRefType, ModuleOp
 from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
@@ -198,6 +198,13 @@ def _argument_ctype(type: Attribute) -> Any:
     return ctypes.c_void_p if isa(type, MemRefType) else _scalar_ctype(type)
 
 
+def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array's shape has the static extents of a buffer's."""
+    return len(given) == len(shape) and all(
+        wanted in (extent, DYNAMIC_INDEX) for extent, wanted in zip(given, shape, strict=True)
+    )
+
+
 def _converter(function: str, number: int, type: Attribute) -> Callable[[Any], Any]:
     """Return a function that checks one argument and converts it to a ctypes value."""
     if not isa(type, MemRefType):
@@ -208,7 +215,7 @@ def _converter(function: str, number: int, type: Attribute) -> Callable[[Any], A
     def convert(value: Any) -> int:
         if not isinstance(value, np.ndarray):
             problem = f"is a {value.__class__.__name__}, not a numpy array"
-        elif value.shape != shape:
+        elif value.shape != shape and not _fits(value.shape, shape):
             problem = f"has shape {value.shape}, expected {shape}"
         elif value.dtype != dtype:
             problem = f"has dtype {value.dtype}, expected {dtype}"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -23,11 +23,15 @@ from tcopt.backends.llvm.emit.linear import ZERO, LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, literal
 from tcopt.backends.llvm.emit.registry import emit_rules
 from tcopt.backends.llvm.emit.types import I64, PTR, LlvmType, byte_size, llvm_type
-from tcopt.backends.strides import static_strides
+from tcopt.backends.strides import known_strides
 from tcopt.support.errors import UnsupportedError
 
 Lines = list["str | Lines"]
 _T = TypeVar("_T")
+
+
+Stride: TypeAlias = "int | LinearAddress | None"
+"""A stride in elements: a number, a computed value, or None if it is unknown."""
 
 
 @dataclass(slots=True)
@@ -36,7 +40,7 @@ class EmittedBuffer:
 
     root: str
     offset: LinearAddress
-    strides: tuple[int, ...]
+    strides: tuple[Stride, ...]
     element: Attribute
     alignment: int
     """Known alignment of `root` in bytes."""
@@ -374,8 +378,37 @@ class FunctionEmitter:
         size = byte_size(buffer.element)
         form = buffer.offset
         for index, stride in zip(indices, buffer.strides, strict=True):
-            form = form.plus(self.index(index).scaled(stride * size))
+            form = form.plus(self.steps(self.index(index), stride).scaled(size))
         return form
+
+    def steps(self, index: LinearAddress, stride: Stride) -> LinearAddress:
+        """Return an index times a stride."""
+        if isinstance(stride, int):
+            return index.scaled(stride)
+        if stride is not None:
+            return self.product(index, stride)
+        if index != ZERO:
+            raise UnsupportedError(
+                "a buffer is accessed whose strides are unknown",
+                hint="give its strides by memref.reinterpret_cast",
+            )
+        return ZERO
+
+    def product(self, left: LinearAddress, right: LinearAddress) -> LinearAddress:
+        """Return the product of two linear forms; products of values are emitted once."""
+        result = left.scaled(right.const)
+        for name, factor in right.terms:
+            result = result.plus(LinearAddress.symbol(name).scaled(left.const * factor))
+            for other, coefficient in left.terms:
+                pair = sorted((name, other))
+                depth = max(self.depths[each] for each in pair)
+                value = self.pure(
+                    ("product", *pair),
+                    depth,
+                    lambda p=pair: f"mul nsw {self.index_type} {p[0]}, {p[1]}",
+                )
+                result = result.plus(LinearAddress.symbol(value).scaled(coefficient * factor))
+        return result
 
     def address(self, memref: SSAValue, indices: Iterable[SSAValue]) -> tuple[str, int]:
         """Return a pointer to an element and its known alignment."""
@@ -393,7 +426,7 @@ class FunctionEmitter:
         type = value.type
         assert isinstance(type, MemRefType)
         self.buffers[id(value)] = EmittedBuffer(
-            root, ZERO, static_strides(type), type.element_type, alignment, local
+            root, ZERO, known_strides(type), type.element_type, alignment, local
         )
 
     def alloca(self, type: str, alignment: int, count: int = 1) -> str:

@@ -82,7 +82,10 @@ class BodyEmitter(FunctionEmitter):
         captured = EmittedBuffer(
             self._capture(outer.root, "ptr", attributes),
             self._capture_linear(outer.offset),
-            outer.strides,
+            tuple(
+                self._capture_linear(stride) if isinstance(stride, LinearAddress) else stride
+                for stride in outer.strides
+            ),
             outer.element,
             outer.alignment,
             outer.is_local,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Block
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
+from xdsl.ir import Attribute, Block
 
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
 from tcopt.backends.llvm.emit.work import estimated_work
@@ -99,6 +99,11 @@ def _largest_buffer(e: FunctionEmitter, body: Block) -> int:
     if largest is None:
         results = [result for op in function.walk() for result in op.results]
         types = [value.type for value in (*function.args, *results)]
-        sizes = [prod(type.get_shape()) for type in types if isinstance(type, MemRefType)]
+        sizes = [_elements(type) for type in types if isinstance(type, MemRefType)]
         largest = e.module.work[id(function)] = max(sizes, default=0)
     return largest
+
+
+def _elements(type: MemRefType[Attribute]) -> int:
+    """Return the number of elements of a buffer, with an estimate for dynamic extents."""
+    return prod(_UNKNOWN_TRIPS if e == DYNAMIC_INDEX else e for e in type.get_shape())

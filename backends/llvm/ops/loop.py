@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import gcd
 
 from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter
+from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import byte_size
-from tcopt.backends.llvm.ops.memref import memref_type
 from tcopt.dialects.loop import SliceOp
 
 
 @emits(SliceOp)
 def emit_slice(e: FunctionEmitter, op: SliceOp) -> None:
     """A view, with the minimum alignment of all slices."""
-    base, shape = e.buffer(op.source), memref_type(op.result).get_shape()
-    size = prod(shape) * byte_size(base.element)
-    offset = base.offset.plus(e.index(op.index).scaled(size))
-    alignment = gcd(base.alignment, size)
+    base = e.buffer(op.source)
+    size = byte_size(base.element)
+    offset = base.offset.plus(e.steps(e.index(op.index), base.strides[0]).scaled(size))
+    step = e.steps(LinearAddress.constant(1), base.strides[0]).scaled(size)
+    alignment = gcd(base.alignment, step.divisor)
     buffer = EmittedBuffer(
         base.root, offset, base.strides[1:], base.element, alignment, base.is_local
     )

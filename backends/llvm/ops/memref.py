@@ -1,7 +1,7 @@
 """memref: allocation, views, scalar access, copies and constants in memory.
 
-A view changes the byte offset and strides and emits no code. All shapes and strides are static;
-offsets may be computed.
+A view changes the byte offset and strides. Offsets, sizes and strides of views may be computed;
+allocations are static.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter
+from tcopt.backends.llvm.emit.emitter import EmittedBuffer, FunctionEmitter, Stride
 from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import address_of, literal
 from tcopt.backends.llvm.emit.names import global_symbol
@@ -26,7 +26,7 @@ from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.stops import check_allocated
 from tcopt.backends.llvm.emit.types import byte_size, is_bool, llvm_type, memory_type
 from tcopt.backends.llvm.ops.scf import counted_loop
-from tcopt.backends.strides import static_strides
+from tcopt.backends.strides import known_strides, static_strides
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -161,7 +161,7 @@ def _rebind(
     source: SSAValue,
     result: SSAValue,
     extra: LinearAddress,
-    strides: tuple[int, ...],
+    strides: tuple[Stride, ...],
 ) -> None:
     """Bind a view that starts `extra` bytes after its source."""
     base, type = e.buffer(source), memref_type(result)
@@ -174,7 +174,13 @@ def _rebind(
 
 @emits(memref.ViewOp)
 def emit_view(e: FunctionEmitter, op: memref.ViewOp) -> None:
-    _rebind(e, op.source, op.result, e.index(op.byte_shift), static_strides(memref_type(op.result)))
+    result = memref_type(op.result)
+    extents = _mixed(e, result.get_shape(), op.sizes)
+    strides: list[Stride] = list(known_strides(result))
+    for axis in reversed(range(len(strides) - 1)):
+        if strides[axis] is None:
+            strides[axis] = e.steps(extents[axis + 1], strides[axis + 1])
+    _rebind(e, op.source, op.result, e.index(op.byte_shift), tuple(strides))
 
 
 @emits(memref.ReinterpretCastOp)
@@ -184,7 +190,9 @@ def emit_reinterpret_cast(e: FunctionEmitter, op: memref.ReinterpretCastOp) -> N
         raise UnsupportedError("the source should have the identity layout", op=op)
     (offset,) = _mixed(e, op.static_offsets.get_values(), op.offsets)
     bytes = offset.scaled(byte_size(result.element_type))
-    _rebind(e, op.source, op.result, bytes, static_strides(result))
+    given = _mixed(e, op.static_strides.get_values(), op.strides)
+    strides = zip(known_strides(result), given, strict=True)
+    _rebind(e, op.source, op.result, bytes, tuple(s if s is not None else g for s, g in strides))
 
 
 def _is_identity(type: MemRefType[Attribute]) -> bool:
@@ -202,22 +210,31 @@ def _mixed(e: FunctionEmitter, static: tuple[int, ...], dynamic: object) -> list
 
 @emits(memref.SubviewOp)
 def emit_subview(e: FunctionEmitter, op: memref.SubviewOp) -> None:
-    """Emit a rectangular view; dimensions of size 1 may be dropped from the result."""
+    """Emit a rectangular view; dimensions of size 1 may be dropped from the result.
+
+    Sizes only determine which indices are legal.
+    """
     result = memref_type(op.result)
     base = e.buffer(op.source)
     offsets = _mixed(e, op.static_offsets.get_values(), op.offsets)
     sizes, steps = op.static_sizes.get_values(), op.static_strides.get_values()
-    if DYNAMIC_INDEX in (*sizes, *steps):
-        raise UnsupportedError("sizes and strides of a subview should be static", op=op)
+    if DYNAMIC_INDEX in steps:
+        raise UnsupportedError("the strides of a subview should be static", op=op)
     size = byte_size(result.element_type)
     extra = LinearAddress.constant(0)
     for offset, stride in zip(offsets, base.strides, strict=True):
-        extra = extra.plus(offset.scaled(stride * size))
-    strides = [stride * step for stride, step in zip(base.strides, steps, strict=True)]
+        extra = extra.plus(e.steps(offset, stride).scaled(size))
+    strides = [_scaled(stride, step) for stride, step in zip(base.strides, steps, strict=True)]
     kept = _kept_dimensions(tuple(sizes), result.get_shape())
     if kept is None:
         raise UnsupportedError(f"{result} does not match the sizes {list(sizes)}", op=op)
     _rebind(e, op.source, op.result, extra, tuple(strides[d] for d in kept))
+
+
+def _scaled(stride: Stride, step: int) -> Stride:
+    if isinstance(stride, LinearAddress):
+        return stride.scaled(step)
+    return None if stride is None else stride * step
 
 
 def _kept_dimensions(sizes: tuple[int, ...], shape: tuple[int, ...]) -> list[int] | None:
@@ -243,7 +260,7 @@ def emit_reshape(e: FunctionEmitter, op: memref.AlterShapeOperation) -> None:
         op.operands[0],
         op.result,
         LinearAddress.constant(0),
-        static_strides(memref_type(op.result)),
+        known_strides(memref_type(op.result)),
     )
 
 
@@ -272,7 +289,10 @@ def emit_dim(e: FunctionEmitter, op: memref.DimOp) -> None:
     number = e.constant_index(op.index)
     if number is None:
         raise UnsupportedError("the dimension should be a constant", op=op)
-    e.define_index(op.result, LinearAddress.constant(memref_type(op.source).get_shape()[number]))
+    extent = memref_type(op.source).get_shape()[number]
+    if extent == DYNAMIC_INDEX:
+        raise UnsupportedError("the extent of the dimension should be static", op=op)
+    e.define_index(op.result, LinearAddress.constant(extent))
 
 
 @emits(memref.ExtractAlignedPointerAsIndexOp)
@@ -291,6 +311,8 @@ def emit_copy(e: FunctionEmitter, op: memref.CopyOp) -> None:
     shape = memref_type(op.source).get_shape()
     if shape != memref_type(op.destination).get_shape():
         raise UnsupportedError("source and destination differ in shape", op=op)
+    if DYNAMIC_INDEX in shape:
+        raise UnsupportedError("the extents of copied buffers should be static", op=op)
     both = list(zip(source.strides, target.strides, strict=True))
     run, outer = 1, len(shape)
     while outer and (shape[outer - 1] == 1 or both[outer - 1] == (run, run)):
@@ -313,8 +335,8 @@ def emit_copy(e: FunctionEmitter, op: memref.CopyOp) -> None:
             step = LinearAddress.symbol(variable)
             copy(
                 dimension + 1,
-                from_.plus(step.scaled(source.strides[dimension] * size)),
-                to.plus(step.scaled(target.strides[dimension] * size)),
+                from_.plus(e.steps(step, source.strides[dimension]).scaled(size)),
+                to.plus(e.steps(step, target.strides[dimension]).scaled(size)),
             )
             return []
 

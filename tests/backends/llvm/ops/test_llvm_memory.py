@@ -269,13 +269,3 @@ def test_vector_over_a_strided_dimension_is_refused():
     """
     with pytest.raises(UnsupportedError, match="not adjacent"):
         compile_module(parse_kernel(text))
-
-
-def test_dynamic_shapes_are_refused():
-    text = """
-    func.func @k(%a: memref<?xf32>) {
-      func.return
-    }
-    """
-    with pytest.raises(UnsupportedError, match="static"):
-        compile_module(parse_kernel(text))
