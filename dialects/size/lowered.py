@@ -17,7 +17,14 @@ from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects.size.dims import DimsAttr, extents_of
 from tcopt.support.arithmetic.size_bounds import is_never_negative
-from tcopt.support.arithmetic.size_terms import Atom, Extremum, Quotient, Remainder, Sum, Symbol
+from tcopt.support.arithmetic.size_terms import (
+    Atom,
+    MinMax,
+    Polynomial,
+    Quotient,
+    Remainder,
+    Symbol,
+)
 from tcopt.support.arithmetic.sizes import Extent, Size, is_fixed, product
 
 IndexOp: TypeAlias = type[
@@ -104,17 +111,17 @@ class SizeValues:
         self._arguments = arguments
         self._constant = constant
         self._apply = apply
-        self._known: dict[Sum, SSAValue] = {}
+        self._known: dict[Polynomial, SSAValue] = {}
 
     def of(self, extent: Extent) -> SSAValue:
         """Return the value of an extent."""
-        return self._sum(extent.sum) if isinstance(extent, Size) else self._constant(extent)
+        return self._sum(extent.value) if isinstance(extent, Size) else self._constant(extent)
 
     def measure(self, extent: Extent) -> Measure:
         """Return an extent as a number, or the value of a size."""
-        return self._sum(extent.sum) if isinstance(extent, Size) else extent
+        return self._sum(extent.value) if isinstance(extent, Size) else extent
 
-    def _sum(self, total: Sum) -> SSAValue:
+    def _sum(self, total: Polynomial) -> SSAValue:
         found = self._known.get(total)
         if found is None:
             parts = [self._product(monomial, factor) for monomial, factor in total.terms]
@@ -145,7 +152,7 @@ class SizeValues:
                     return self._apply(arith.RemUIOp, self._sum(operand), self._constant(divisor))
                 whole = self._product([Quotient(operand, divisor)], divisor)
                 return self._apply(arith.SubiOp, self._sum(operand), whole)
-            case Extremum(operands, is_maximum):
+            case MinMax(operands, is_maximum):
                 op = arith.MaxSIOp if is_maximum else arith.MinSIOp
                 values = [self._sum(each) for each in operands]
                 return reduce(lambda a, b: self._apply(op, a, b), values)
