@@ -22,6 +22,7 @@ from xdsl.dialects.func import FuncOp
 
 from saved import save
 from tcopt.backends.named_gpus import named_gpu
+from tcopt.backends.opencl.source import write_source
 from tcopt.compiler.passes import run_passes
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, sizes_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE
@@ -31,7 +32,6 @@ from tcopt.runtime.device.interface import KernelSource
 from tcopt.runtime.device.opencl import OpenCLDevice, opencl_device
 from tcopt.runtime.device.steps import BufferOffset, Launch
 from tcopt.schedules import Schedule
-from tcopt.targets.opencl import TARGET
 
 STEPS = ("bind", "unroll", "vectorise")
 PUBLISHED = {"bind": 0.6588, "unroll": 9.9796, "vectorise": 28.3679}
@@ -121,7 +121,7 @@ def _prepared(
     function = scheduled(step, size, channels)
     module = function.parent_op()
     assert isinstance(module, ModuleOp)
-    text, name = TARGET.source(module), function.sym_name.data
+    text, name = write_source(module), function.sym_name.data
     buffers = [device.allocate(array.nbytes) for array in arrays]
     for array, buffer in zip(arrays, buffers, strict=True):
         device.write(array, buffer)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from functools import cache
 
-from fuzz.checks import MEANT, Hang, time_limit
 from fuzz.corpus import lit_cases
 from fuzz.mutations import mutate
+from fuzz.text_checks import MEANT, Hang, time_limit
 from tcopt.support.pipelines.running import new_context
 from tcopt.tools.passes.driver import InputText, PrintOptions, print_module
 

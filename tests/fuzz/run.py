@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz.checks import Finding, check
 from fuzz.mutants import cases, mutant
 from fuzz.reduce import reduce
+from fuzz.text_checks import Finding, check
 
 _SECONDS = 20.0
 """Time limit for a text, generous enough for a busy machine."""

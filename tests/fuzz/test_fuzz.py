@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz.checks import check
 from fuzz.mutants import mutant
 from fuzz.reduce import reduce
+from fuzz.text_checks import check
 from tcopt.support.ir import verify
 
 _SECONDS = 60.0
