@@ -1,11 +1,9 @@
-"""Textual form of extents: `768`, `n[1:512]`, `(h[3:64] + 1) floordiv 2`, `n[1:512] * b[1:8]`.
+"""Textual form of extents in IR: `768`, `n[1:512]`, `(h[3:64] + 1) floordiv 2`.
 
-    extent  ::= product (("+" | "-") product)*
-    product ::= factor (("*" | "floordiv" | "mod") factor)*
-    factor  ::= "-" factor | integer | symbol | "(" extent ")" | ("min" | "max") "(" extent, .. ")"
-    symbol  ::= name "[" least ":" greatest (":" multiple)? "]"
+The grammar is that of `tcopt.support.arithmetic.size_grammar`. A symbol carries its range wherever
+it appears, so that types can be read without a context:
 
-A symbol carries its range wherever it appears, so that types can be read without a context.
+    symbol ::= (name | string) "[" least ":" greatest (":" multiple)? "]"
 """
 
 from __future__ import annotations
@@ -15,33 +13,24 @@ import re
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from tcopt.support.arithmetic.size_grammar import SizeParser, SizeTree, evaluate_tree
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import (
-    Extent,
-    Size,
-    maximum,
-    minimum,
-    named_size,
-    symbols_of,
-)
+from tcopt.support.arithmetic.sizes import Extent, named_size, size_text
 from tcopt.support.errors import InputError, UndecidedSize
 
-_NAME = re.compile(r"[A-Za-z_][\w.]*")
-_EXTREMA = {"min": minimum, "max": maximum}
+_BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 
 def symbol_text(symbol: Symbol) -> str:
     """Return a symbol with its range: `n[1:512]`, or `n[16:512:16]` for multiples of 16."""
-    ends = f"{symbol.low}:{symbol.high}"
-    return f"{symbol.name}[{ends}{f':{symbol.multiple}' if symbol.multiple > 1 else ''}]"
+    name = symbol.name if _BARE_NAME.fullmatch(symbol.name) else f'"{symbol.name}"'
+    step = f":{symbol.multiple}" if symbol.multiple > 1 else ""
+    return f"{name}[{symbol.low}:{symbol.high}{step}]"
 
 
 def extent_text(extent: Extent) -> str:
     """Return the text of an extent, in which each symbol has its range."""
-    if not isinstance(extent, Size):
-        return str(extent)
-    texts = {symbol.name: symbol_text(symbol) for symbol in symbols_of(extent)}
-    return _NAME.sub(lambda match: texts.get(match[0], match[0]), str(extent))
+    return size_text(extent, symbol_text)
 
 
 def print_extent(printer: Printer, extent: Extent) -> None:
@@ -51,58 +40,57 @@ def print_extent(printer: Printer, extent: Extent) -> None:
 
 def parse_extent(parser: AttrParser) -> Extent:
     """Parse an extent."""
-    found = _parse_product(parser)
-    while True:
-        if parser.parse_optional_characters("+"):
-            found = found + _parse_product(parser)
-        elif parser.parse_optional_characters("-"):
-            found = found - _parse_product(parser)
-        else:
-            return found
+    start = parser.pos
+    tree = _ExtentParser(parser).size()
+    try:
+        return evaluate_tree(tree, {})
+    except (UndecidedSize, ZeroDivisionError) as error:
+        parser.raise_error(str(error), start, parser.pos)
 
 
-def _parse_product(parser: AttrParser) -> Extent:
-    found = _parse_factor(parser)
-    while True:
+class _ExtentParser(SizeParser):
+    """Parser of extents as a part of IR text."""
+
+    def __init__(self, parser: AttrParser):
+        self._parser = parser
+
+    def accept(self, token: str) -> bool:
+        """Consume an operator or punctuation if it is next."""
+        if token.isalpha():
+            return self._parser.parse_optional_keyword(token) is not None
+        return self._parser.parse_optional_characters(token) is not None
+
+    def expect(self, token: str) -> None:
+        """Consume punctuation, or raise an error."""
+        self._parser.parse_characters(token)
+
+    def number(self) -> int | None:
+        """Consume a number if it is next."""
+        return self._parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+
+    def name(self) -> str:
+        """Consume a name, or raise an error."""
+        text = self._parser.parse_optional_str_literal()
+        if text is None:
+            text = self._parser.parse_optional_identifier()
+        if text is None:
+            self._parser.raise_error("expected a number or a size, as in n[1:512]")
+        return text
+
+    def symbol(self, name: str) -> SizeTree:
+        """Parse the range of a symbol."""
+        parser = self._parser
         start = parser.pos
+        parser.parse_punctuation("[", " with the range of a size, as in n[1:512]")
+        low = self._limit()
+        parser.parse_punctuation(":")
+        high = self._limit()
+        multiple = self._limit() if parser.parse_optional_punctuation(":") else 1
+        parser.parse_punctuation("]")
         try:
-            if parser.parse_optional_punctuation("*"):
-                found = found * _parse_factor(parser)
-            elif parser.parse_optional_keyword("floordiv"):
-                found = found // _parse_factor(parser)
-            elif parser.parse_optional_keyword("mod"):
-                found = found % _parse_factor(parser)
-            else:
-                return found
-        except (UndecidedSize, ZeroDivisionError) as error:
+            return named_size(name, low, high, multiple)
+        except InputError as error:
             parser.raise_error(str(error), start, parser.pos)
 
-
-def _parse_factor(parser: AttrParser) -> Extent:
-    if parser.parse_optional_characters("-"):
-        return -_parse_factor(parser)
-    if parser.parse_optional_punctuation("("):
-        found = parse_extent(parser)
-        parser.parse_punctuation(")")
-        return found
-    name = parser.parse_optional_identifier()
-    if name is None:
-        return parser.parse_integer(allow_boolean=False)
-    if name in _EXTREMA:
-        operands = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parse_extent(parser)
-        )
-        return _EXTREMA[name](*operands)
-    start = parser.pos
-    parser.parse_punctuation("[", " with the range of a size, as in n[1:512]")
-    low = parser.parse_integer(allow_boolean=False)
-    parser.parse_punctuation(":")
-    high = parser.parse_integer(allow_boolean=False)
-    multiple = 1
-    if parser.parse_optional_punctuation(":"):
-        multiple = parser.parse_integer(allow_boolean=False)
-    parser.parse_punctuation("]")
-    try:
-        return named_size(name, low, high, multiple)
-    except InputError as error:
-        parser.raise_error(str(error), start, parser.pos)
+    def _limit(self) -> int:
+        return self._parser.parse_integer(allow_boolean=False)

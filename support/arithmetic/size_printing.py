@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tcopt.support.arithmetic.size_bounds import with_remainder
 from tcopt.support.arithmetic.size_terms import (
     Atom,
@@ -17,11 +19,22 @@ from tcopt.support.arithmetic.size_terms import (
     operands_of,
 )
 
+SymbolText = Callable[[Symbol], str]
 
-def polynomial_text(value: Polynomial) -> str:
-    """Return the text of a polynomial."""
+
+def symbol_name(symbol: Symbol) -> str:
+    """Return the text of a symbol without its range."""
+    return symbol.name
+
+
+def polynomial_text(value: Polynomial, name: SymbolText = symbol_name) -> str:
+    """Return the text of a polynomial.
+
+    Args:
+        name: returns the text of a symbol.
+    """
     value = _with_remainders(value)
-    parts = [_term_text(monomial, factor) for monomial, factor in value.terms]
+    parts = [_term_text(monomial, factor, name) for monomial, factor in value.terms]
     if value.constant or not parts:
         parts.append(str(value.constant))
     first, *others = parts
@@ -39,15 +52,15 @@ def _with_remainders(value: Polynomial) -> Polynomial:
     return value
 
 
-def _term_text(monomial: Monomial, factor: int) -> str:
+def _term_text(monomial: Monomial, factor: int, name: SymbolText) -> str:
     factors: list[str] = []
     for atom in monomial:
         # A multiple of a name's divisor is the name itself.
         if isinstance(atom, Symbol) and factor % atom.multiple == 0:
             factor //= atom.multiple
-            factors.append(atom.name)
+            factors.append(name(atom))
         else:
-            factors.append(_atom_text(atom))
+            factors.append(_atom_text(atom, name))
     if len(factors) == 1 and factor == 1:
         return factors[0]
     factors = [f"({f})" if _is_division(f) else f for f in factors]
@@ -61,13 +74,13 @@ def _is_division(text: str) -> bool:
     return text.endswith(tuple("0123456789")) and (" floordiv " in text or " mod " in text)
 
 
-def _atom_text(atom: Atom) -> str:
+def _atom_text(atom: Atom, name: SymbolText) -> str:
     if isinstance(atom, Symbol):
-        return atom.name if atom.multiple == 1 else f"{atom.name} floordiv {atom.multiple}"
-    operands = [polynomial_text(operand) for operand in operands_of(atom)]
+        return name(atom) if atom.multiple == 1 else f"{name(atom)} floordiv {atom.multiple}"
+    operands = [polynomial_text(operand, name) for operand in operands_of(atom)]
     if isinstance(atom, MinMax):
         return f"{'max' if atom.is_maximum else 'min'}({', '.join(operands)})"
     sign = "mod" if isinstance(atom, Remainder) else "floordiv"
     (operand,) = operands
-    whole = operand if operand.isidentifier() else f"({operand})"
+    whole = f"({operand})" if " " in operand else operand
     return f"{whole} {sign} {atom.divisor}"

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.size_bounds import polynomial_bounds
 from tcopt.support.arithmetic.size_division import divide, extremum, floor_divide
-from tcopt.support.arithmetic.size_printing import polynomial_text
+from tcopt.support.arithmetic.size_printing import SymbolText, polynomial_text
 from tcopt.support.arithmetic.size_terms import (
     MinMax,
     Polynomial,
@@ -224,6 +224,11 @@ def lower_bound(size: Extent) -> int:
 def upper_bound(size: Extent) -> int:
     """Return a number that an extent never exceeds."""
     return bounds_of(size)[1]
+
+
+def size_text(size: Extent, symbol: SymbolText) -> str:
+    """Return the text of an extent with another text for each symbol than its name."""
+    return polynomial_text(_polynomial_of(size), symbol)
 
 
 def is_fixed(shape: Iterable[Extent]) -> bool:
