@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
+from xdsl.dialects.arith import MinSIOp
 from xdsl.dialects.builtin import AffineMapAttr, FloatAttr, IndexType, IntegerAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
@@ -23,10 +25,20 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.te.ops import ComputeOp
+from tcopt.dialects.size import extents_of, function_symbols, size_arguments, size_of
+from tcopt.dialects.te.ops import ComputeOp, FuncOp
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.arithmetic.affine import bounds, linear_sum, sum_range
-from tcopt.support.arithmetic.intervals import UNBOUNDED, Range, extents_to_ranges
+from tcopt.support.arithmetic.affine import bounds, linear_sum
+from tcopt.support.arithmetic.extent_ranges import (
+    ExtentRange,
+    below,
+    expression_range,
+    is_in_range,
+    number_range,
+    number_ranges,
+)
+from tcopt.support.arithmetic.intervals import UNBOUNDED, Range
+from tcopt.support.arithmetic.sizes import Size, symbols_of, to_affine
 from tcopt.support.ir.index_maps import verify_index_map
 from tcopt.support.ir.literals import number_attr, parse_number, print_number
 from tcopt.support.ir.quick_ir import init_op
@@ -67,9 +79,9 @@ class ReadOp(IRDLOperation):
 
     @property
     def source_shape(self) -> tuple[int, ...]:
-        """The shape of the tensor that is read."""
+        """The extents of the tensor that is read; they may be sizes."""
         assert isa(self.source.type, TensorType)
-        return self.source.type.get_shape()
+        return cast("tuple[int, ...]", extents_of(self.source.type))
 
     @classmethod
     def parse(cls, parser: Parser) -> ReadOp:
@@ -110,29 +122,29 @@ class ReadOp(IRDLOperation):
         if self.result.type != source.get_element_type():
             raise VerifyException("result type differs from the tensor's element type")
         if self.default is None:
-            self._verify_bounds(source.get_shape())
+            self._verify_bounds(self.source_shape)
         elif self.default.type != self.result.type:
             raise VerifyException("the default's type differs from the element type")
 
     def _verify_bounds(self, shape: Sequence[int]) -> None:
         if runs_never(self):
             return
-        ranges = index_ranges(self.indices)
+        ranges = extent_ranges(self.indices)
         computed = [is_computed(value) for value in self.indices]
         for position, (expr, size) in enumerate(zip(self.map.data.results, shape, strict=True)):
             if any(computed[dim] for dim in expr.used_dims()):
                 self._verify_computed(position, expr, size, ranges)
             elif certainly_outside(expr, size, ranges):
-                low, high = bounds(expr, ranges)
+                low, high = expression_range(expr, ranges)
                 raise VerifyException(
                     f"index {position} ranges over [{low}, {high}], outside of [0, {size - 1}]; "
                     "add a default with 'else' or correct the index"
                 )
 
     def _verify_computed(
-        self, position: int, expr: AffineExpr, size: int, ranges: Sequence[Range]
+        self, position: int, expr: AffineExpr, size: int, ranges: Sequence[ExtentRange]
     ) -> None:
-        if is_in_bounds(expr, size, ranges):
+        if is_in_range(expr, size, ranges):
             return
         raise VerifyException(
             f"index {position} is computed from data and {describe_range(expr, ranges)}; limit it "
@@ -182,9 +194,9 @@ AxisRange = Callable[[SSAValue], Range]
 
 
 def index_range(value: SSAValue) -> Range:
-    """Return the range of an index value: an axis, `te.index`, or a computed value. It is
+    """Return the range of an index value: an axis, a size, `te.index`, or a computed value. It is
     unbounded if nothing is known about a computed value."""
-    return index_range_by(value, _axis_range)
+    return index_range_by(value, _argument_range)
 
 
 def index_range_by(value: SSAValue, axis_range: AxisRange) -> Range:
@@ -208,25 +220,76 @@ def index_range_by(value: SSAValue, axis_range: AxisRange) -> Range:
     return UNBOUNDED if low < UNBOUNDED[0] or high > UNBOUNDED[1] else (low, high)
 
 
-def _axis_range(value: SSAValue) -> Range:
+def index_ranges(indices: Sequence[SSAValue]) -> tuple[Range, ...]:
+    """The range of each index value."""
+    return tuple(index_range(value) for value in indices)
+
+
+ExtentRangeOf = Callable[[SSAValue], ExtentRange]
+"""The range of an axis or size, with ends that may be sizes."""
+
+
+def extent_range(value: SSAValue) -> ExtentRange:
+    """Return the range of an index value like `index_range`, with ends that may be sizes.
+
+    An axis of extent `n` has the range `[0, n - 1]`, and the argument with the value of `n` has
+    `[n, n]`.
+    """
+    return extent_range_by(value, argument_range)
+
+
+def extent_range_by(value: SSAValue, argument_range: ExtentRangeOf) -> ExtentRange:
+    """Return the range of an index value like `extent_range`, given the ranges of arguments."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        return argument_range(value)
+    if isinstance(owner, IndexOp):
+        inner = [extent_range_by(v, argument_range) for v in owner.indices]
+        return expression_range(owner.expr, inner)
+    low, high = index_range_by(value, lambda v: number_range(argument_range(v)))
+    if isinstance(owner, MinSIOp):
+        # A value computed from data is limited by a size: `arith.minsi %0, %last`.
+        ends = [extent_range_by(operand, argument_range)[1] for operand in owner.operands]
+        return low, next((end for end in ends if isinstance(end, Size)), high)
+    return low, high
+
+
+def extent_ranges(indices: Sequence[SSAValue]) -> tuple[ExtentRange, ...]:
+    """The range of each index value, with ends that may be sizes."""
+    return tuple(extent_range(value) for value in indices)
+
+
+def argument_range(value: SSAValue) -> ExtentRange:
+    """Return the range of an axis of a stage, or of a size of a function."""
     block = value.owner
-    stage = block.parent_op() if isinstance(block, Block) else None
-    if isinstance(stage, ComputeOp):
-        return extents_to_ranges(stage.all_extents)[stage.body.block.args.index(value)]
+    parent = block.parent_op() if isinstance(block, Block) else None
+    if isinstance(parent, ComputeOp):
+        return below(parent.all_extents[parent.body.block.args.index(value)])
+    if isinstance(parent, FuncOp):
+        arguments = size_arguments(parent)
+        for symbol in function_symbols(parent):
+            if arguments[symbol.name] is value:
+                size = size_of(symbol)
+                return size, size
     return UNBOUNDED
 
 
+def _argument_range(value: SSAValue) -> Range:
+    return number_range(argument_range(value))
+
+
+def is_axis(value: SSAValue) -> bool:
+    """Whether an index value is an axis of a stage."""
+    block = value.owner
+    return isinstance(block, Block) and isinstance(block.parent_op(), ComputeOp)
+
+
 def is_computed(value: SSAValue) -> bool:
-    """Whether an index depends on computed values, not on axes alone."""
+    """Whether an index depends on computed values, not on axes and sizes alone."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return any(is_computed(operand) for operand in owner.indices)
     return not isinstance(owner, Block)
-
-
-def index_ranges(indices: Sequence[SSAValue]) -> tuple[Range, ...]:
-    """The range of each index value."""
-    return tuple(index_range(value) for value in indices)
 
 
 def runs_never(op: Operation) -> bool:
@@ -235,24 +298,34 @@ def runs_never(op: Operation) -> bool:
     return isinstance(stage, ComputeOp) and 0 in stage.all_extents
 
 
-def describe_range(expr: AffineExpr, ranges: Sequence[Range]) -> str:
+def describe_range(expr: AffineExpr, ranges: Sequence[ExtentRange]) -> str:
     """Describe the known range of an index, for messages."""
     if any(ranges[dim] == UNBOUNDED for dim in expr.used_dims()):
         return "may be any number"
-    low, high = bounds(expr, ranges)
+    low, high = expression_range(expr, ranges)
     return f"ranges over [{low}, {high}]"
 
 
-def is_in_bounds(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
-    """Whether `0 <= expr < size` holds for all values of the dimensions in their ranges."""
-    low, high = bounds(expr, ranges)
-    return low >= 0 and high < size
+def certainly_outside(expr: AffineExpr, extent: int, ranges: Sequence[ExtentRange]) -> bool:
+    """Whether `expr` leaves `[0, extent)` for some point: its bounds are known and exact.
 
-
-def certainly_outside(expr: AffineExpr, size: int, ranges: Sequence[Range]) -> bool:
-    """Whether `expr` certainly leaves `[0, size)`: its bounds are known and exact."""
-    value = linear_sum(expr, ranges)
+    If sizes are involved, bounds that do not prove that it is inside count as outside.
+    """
+    value = linear_sum(expr, number_ranges(ranges))
     if not value.is_linear or any(ranges[d] == UNBOUNDED for d in expr.used_dims()):
         return False
-    low, high = sum_range(value, ranges)
-    return low < 0 or high >= size
+    return not is_in_range(expr, extent, ranges)
+
+
+def size_expression(
+    extent: int, arguments: Mapping[str, SSAValue]
+) -> tuple[AffineExpr, list[SSAValue]]:
+    """Return an extent as an index expression over arguments of its function.
+
+    Args:
+        arguments: the argument with the value of each size; see `size_arguments`.
+    """
+    names = [symbol.name for symbol in symbols_of(extent)]
+    expr = to_affine(extent, {name: position for position, name in enumerate(names)})
+    assert expr is not None, f"{extent} is not affine in the sizes of a function"
+    return expr, [arguments[name] for name in names]

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from tcopt.dialects.te.access import ReadOp
 from tcopt.dialects.te.ops import ComputeOp, ReturnOp, YieldOp
 from tcopt.support.arithmetic.affine import Dim, linear_sum
+from tcopt.support.arithmetic.sizes import is_fixed
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ def match_border(stage: ComputeOp) -> BorderStage | None:
         return None
     low = _offsets(read, stage)
     if low is None or len(list(inner.result.uses)) != 1:
+        return None
+    if not is_fixed((*inner.spatial_extents, *stage.spatial_extents)):
         return None
     rows = zip(low, inner.spatial_extents, stage.spatial_extents, strict=True)
     if any(before < 0 or before + extent > whole for before, extent, whole in rows):

@@ -15,46 +15,60 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.size import set_function_symbols, sized_tensor
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.dialects.te.access import (
     ReadOp,
     certainly_outside,
-    index_range_by,
+    extent_range_by,
     is_computed,
-    is_in_bounds,
+    size_expression,
 )
 from tcopt.dialects.te.dtypes import ExpressionError, is_unsigned
 from tcopt.dialects.te.expr import (
     Axis,
     Cast,
-    ComputedIndex,
     Const,
     Expr,
     FromIndex,
     Index,
     IndexCompare,
-    Lookup,
     Op,
     Read,
-    Scaled,
+    SizeIndex,
 )
+from tcopt.dialects.te.function_sizes import FunctionSizes
+from tcopt.dialects.te.functions import ComputedIndex, Lookup, Scaled
 from tcopt.dialects.te.names import hint_of, unique_name
 from tcopt.dialects.te.ops import ComputeOp, FuncOp, ReturnOp, YieldOp
 from tcopt.dialects.te.scalar import Emitter, storage_type, stored_number
 from tcopt.dialects.te.tensor import Placeholder, Stage, Tensor, topological
 from tcopt.support.arithmetic.affine import bounds, simplify, substitute
-from tcopt.support.arithmetic.intervals import Range, extents_to_ranges, range_below
+from tcopt.support.arithmetic.extent_ranges import (
+    ExtentRange,
+    below,
+    is_in_range,
+    number_ranges,
+)
+from tcopt.support.arithmetic.intervals import Range
+from tcopt.support.arithmetic.sizes import lower_bound
 from tcopt.support.ir.literals import number_attr
 from tcopt.support.syntax.access_syntax import unique_operands
 
 
-def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor) -> FuncOp:
+def func(
+    name: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor] | Tensor,
+    sizes: FunctionSizes | None = None,
+) -> FuncOp:
     """Build a `te.func` that computes `outputs` from the placeholders `inputs`.
 
     Args:
         name: the symbol.
         inputs: placeholders, one argument each, in order.
         outputs: the results; stages that they do not depend on are omitted.
+        sizes: receives the sizes of the function; the default drops the values for calls.
     Raises:
         ExpressionError: an input is not a placeholder, or a placeholder is not an input.
     """
@@ -62,9 +76,11 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor
     for tensor in inputs:
         if not isinstance(tensor, Placeholder):
             raise ExpressionError(f"input '{tensor.name}' of te.func is not a placeholder")
-    block = Block(arg_types=[tensor_type(tensor) for tensor in inputs])
+    sizes = sizes or FunctionSizes()
+    block = Block(arg_types=[_tensor_type(tensor, sizes) for tensor in inputs])
+    sizes.add_arguments(block)
     values: dict[int, SSAValue] = {}
-    for tensor, argument in zip(inputs, block.args, strict=True):
+    for tensor, argument in zip(inputs, block.args, strict=False):
         argument.name_hint = hint_of(tensor.name)
         values[id(tensor)] = argument
     names: set[str] = set()
@@ -73,20 +89,25 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | Tensor
             continue
         if not isinstance(tensor, Stage):
             raise ExpressionError(f"placeholder '{tensor.name}' is not among the inputs")
-        op = emit_stage(tensor, values, unique_name(tensor.name, names))
+        op = _emit_stage(tensor, values, unique_name(tensor.name, names), sizes)
         block.add_op(op)
         values[id(tensor)] = op.result
     block.add_op(ReturnOp([values[id(tensor)] for tensor in results]))
-    type_ = FunctionType.from_lists(list(block.arg_types), [tensor_type(t) for t in results])
-    return FuncOp(name, type_, Region(block))
+    outputs_types = [values[id(tensor)].type for tensor in results]
+    type_ = FunctionType.from_lists(list(block.arg_types), outputs_types)
+    function = FuncOp(name, type_, Region(block))
+    set_function_symbols(function, sizes.symbols)
+    return function
 
 
-def tensor_type(tensor: Tensor) -> TensorType:
+def _tensor_type(tensor: Tensor, sizes: FunctionSizes) -> TensorType:
     """Return the IR type of a tensor."""
-    return TensorType(storage_type(tensor.dtype), tensor.shape)
+    return sized_tensor(sizes.shape(tensor.shape), storage_type(tensor.dtype))
 
 
-def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeOp:
+def _emit_stage(
+    stage: Stage, values: dict[int, SSAValue], name: str, sizes: FunctionSizes
+) -> ComputeOp:
     """Build the `te.compute` of a stage; `values` maps tensors, by id, to their values."""
     axes = (*stage.axes, *stage.reduce_axes)
     block = Block(arg_types=[IndexType()] * len(axes))
@@ -95,18 +116,24 @@ def emit_stage(stage: Stage, values: dict[int, SSAValue], name: str) -> ComputeO
     arguments: dict[int, SSAValue] = {
         id(axis): arg for axis, arg in zip(axes, block.args, strict=True)
     }
-    never = any(axis.extent == 0 for axis in axes)
-    ranges: dict[SSAValue, Range] = dict(
-        zip(block.args, extents_to_ranges([axis.extent for axis in axes]), strict=True)
+    extents = sizes.shape([axis.extent for axis in axes])
+    body = _Body(
+        stage,
+        Emitter(block),
+        values,
+        arguments,
+        {argument: below(extent) for argument, extent in zip(block.args, extents, strict=True)},
+        0 in extents,
+        sizes,
     )
-    body = _Body(stage, Emitter(block), values, arguments, ranges, never)
     block.add_op(YieldOp(body.emit(stage.body, False)))
+    spatial = len(stage.axes)
     op = ComputeOp(
         name,
-        stage.shape,
+        extents[:spatial],
         Region(block),
-        tensor_type(stage),
-        [axis.extent for axis in stage.reduce_axes],
+        _tensor_type(stage, sizes),
+        extents[spatial:],
         stage.combiner,
     )
     op.location = stage.location
@@ -122,8 +149,9 @@ class _Body:
     emitter: Emitter
     tensors: dict[int, SSAValue]
     axes: dict[int, SSAValue]
-    ranges: Mapping[SSAValue, Range]
+    ranges: Mapping[SSAValue, ExtentRange]
     never_runs: bool
+    sizes: FunctionSizes
     done: dict[tuple[int, bool], SSAValue] = field(default_factory=dict[tuple[int, bool], SSAValue])
 
     def emit(self, expr: Expr, guarded: bool) -> SSAValue:
@@ -169,45 +197,58 @@ class _Body:
 
     def _access(
         self, indices: Sequence[Index], guarded: bool
-    ) -> tuple[AffineMap, list[SSAValue], list[Range]]:
+    ) -> tuple[AffineMap, list[SSAValue], list[ExtentRange]]:
         """Return one map for several indices, with its operands and their ranges."""
         operands: list[SSAValue] = []
-        ranges: list[Range] = []
+        ranges: list[ExtentRange] = []
         results: list[AffineExpr] = []
+
+        def operand(value: SSAValue) -> AffineExpr:
+            if value not in operands:
+                operands.append(value)
+                ranges.append(extent_range_by(value, self._argument_range))
+            return AffineDimExpr(operands.index(value))
+
         for index in indices:
             dims: list[AffineExpr] = []
             for dim in index.dims:
-                value, range_ = self._leaf(dim, guarded)
-                if value not in operands:
-                    operands.append(value)
-                    ranges.append(range_)
-                dims.append(AffineDimExpr(operands.index(value)))
+                expr, values = self._leaf(dim, guarded)
+                dims.append(substitute(expr, [operand(value) for value in values]))
             results.append(substitute(index.expr, dims))
-        simple = tuple(simplify(expr, ranges) for expr in results)
+        numbers = number_ranges(ranges)
+        simple = tuple(simplify(expr, numbers) for expr in results)
         return AffineMap(len(operands), 0, simple), operands, ranges
 
-    def _leaf(self, dim: Index, guarded: bool) -> tuple[SSAValue, Range]:
+    def _leaf(self, dim: Index, guarded: bool) -> tuple[AffineExpr, list[SSAValue]]:
+        """Return an index without parts as an expression of values."""
         if isinstance(dim, Axis):
-            return self.axes[id(dim)], range_below(dim.extent)
+            return AffineDimExpr(0), [self.axes[id(dim)]]
+        if isinstance(dim, SizeIndex):
+            return self.sizes.expression(dim.size)
         assert isinstance(dim, ComputedIndex)
         value = self.emit(dim.value, guarded)
-        index = self.emitter.to_index(value, is_unsigned(dim.value.dtype))
-        return index, index_range_by(index, self.ranges.__getitem__)
+        return AffineDimExpr(0), [self.emitter.to_index(value, is_unsigned(dim.value.dtype))]
+
+    def _argument_range(self, value: SSAValue) -> ExtentRange:
+        if value in self.ranges:
+            return self.ranges[value]
+        size = self.sizes.size_of(value)
+        return size, size
 
     def _read(self, read: Read, guarded: bool) -> SSAValue:
         tensor = read.tensor
         map, operands, ranges = self._access(read.indices, guarded)
         default = read.default
-        sizes = list(zip(map.results, tensor.shape, strict=True))
-        if all(is_in_bounds(expr, size, ranges) for expr, size in sizes):
+        extents = list(zip(map.results, self.sizes.shape(tensor.shape), strict=True))
+        if all(is_in_range(expr, extent, ranges) for expr, extent in extents):
             default = None
         elif default is None and guarded:
             default = 0
         if default is None and not self.never_runs:
             if 0 in tensor.shape and any(_is_computed(index) for index in read.indices):
                 return self.emitter.constant(0, tensor.dtype)
-            self._check_bounds(read, sizes, ranges)
-            map, operands = self._limited(read, map, operands, ranges)
+            self._check_bounds(read, extents, ranges)
+            map, operands = self._limited(read, map, operands, extents, ranges)
         element = storage_type(tensor.dtype)
         attr = None
         if default is not None:
@@ -216,48 +257,58 @@ class _Body:
         return self.emitter.add(ReadOp(self.tensors[id(tensor)], compact, used, attr))
 
     def _limited(
-        self, read: Read, map: AffineMap, operands: list[SSAValue], ranges: Sequence[Range]
+        self,
+        read: Read,
+        map: AffineMap,
+        operands: list[SSAValue],
+        extents: Sequence[tuple[AffineExpr, int]],
+        ranges: Sequence[ExtentRange],
     ) -> tuple[AffineMap, list[SSAValue]]:
         """Return the indices of a read, with computed ones clamped to the nearest index in bounds.
 
         This is the only code that turns data into an address, so no operator can forget to clamp.
         """
         results, values = list(map.results), list(operands)
-        for position, (expr, size) in enumerate(zip(map.results, read.tensor.shape, strict=True)):
+        for position, (expr, extent) in enumerate(extents):
             # A value with only one possible result has been folded and is not an operand of the
             # map.
-            if not _is_computed(read.indices[position]) or is_in_bounds(expr, size, ranges):
+            if not _is_computed(read.indices[position]) or is_in_range(expr, extent, ranges):
                 continue
             value = self.emitter.index_expr(expr, operands)
             results[position] = AffineDimExpr(len(values))
-            values.append(self._limit(value, bounds(expr, ranges), size))
+            limits = bounds(expr, number_ranges(ranges))
+            values.append(self._limit(value, limits, extent))
         return AffineMap(len(values), 0, tuple(results)), values
 
-    def _limit(self, value: SSAValue, range_: Range, size: int) -> SSAValue:
-        """Clamp an index to `[0, size)`."""
+    def _limit(self, value: SSAValue, range_: Range, extent: int) -> SSAValue:
+        """Clamp an index to `[0, extent)`."""
         low, high = range_
         if low < 0:
             value = self.emitter.add(MaxSIOp(value, self.emitter.index_constant(0)))
-        if high >= size:
-            value = self.emitter.add(MinSIOp(value, self.emitter.index_constant(size - 1)))
+        if high >= lower_bound(extent):
+            last = self.emitter.index_expr(*size_expression(extent - 1, self.sizes.arguments))
+            value = self.emitter.add(MinSIOp(value, last))
         return value
 
     def _check_bounds(
-        self, read: Read, sizes: Sequence[tuple[AffineExpr, int]], ranges: Sequence[Range]
+        self,
+        read: Read,
+        extents: Sequence[tuple[AffineExpr, int]],
+        ranges: Sequence[ExtentRange],
     ) -> None:
-        for position, (expr, size) in enumerate(sizes):
+        for position, (expr, extent) in enumerate(extents):
             computed = _is_computed(read.indices[position])
-            if not computed and certainly_outside(expr, size, ranges):
+            if not computed and certainly_outside(expr, extent, ranges):
                 raise ExpressionError(
                     f"stage '{self.stage.name}' reads '{read.tensor.name}' at index {position} = "
-                    f"{read.indices[position]}, which leaves [0, {size})",
+                    f"{read.indices[position]}, which leaves [0, {read.tensor.shape[position]})",
                     hint="give a default with x.read(indices, default=...) or use te.if_then_else",
                 )
 
     def _index_value(self, index: Index, guarded: bool) -> tuple[SSAValue, Range]:
         map, operands, ranges = self._access([index], guarded)
         value = self.emitter.index_expr(map.results[0], operands)
-        return value, self.emitter.range_of(map.results[0], ranges)
+        return value, bounds(map.results[0], number_ranges(ranges))
 
     def _from_index(self, expr: FromIndex, guarded: bool) -> SSAValue:
         value, range_ = self._index_value(expr.index, guarded)

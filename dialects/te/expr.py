@@ -19,6 +19,8 @@ from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_fl
 from tcopt.dialects.te.numpy_kinds import NUMPY_KINDS
 from tcopt.dialects.te.ops import Combiner
 from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.arithmetic.sizes import Size, lower_bound
+from tcopt.support.memo import memo
 
 if TYPE_CHECKING:
     from tcopt.dialects.te.tensor import Tensor
@@ -133,7 +135,8 @@ class Index(Comparable):
     def __mul__(self, other: ExprLike) -> Index | Expr:
         if not is_index_like(other):
             return binary("mul", self, other)
-        if isinstance(other, Index) and other.dims and self.dims:
+        other = as_index(other)
+        if other.dims and self.dims:
             raise ExpressionError(
                 f"the product of indices {self} and {other} is not affine",
                 hint="compute it as a value with te.cast, then convert it with te.index",
@@ -166,20 +169,26 @@ class Index(Comparable):
 
 
 def _divisor(value: object) -> int:
+    if isinstance(value, Size):
+        raise ExpressionError(
+            f"an index cannot be divided by {value}, which is known when the program runs"
+        )
     if not isinstance(value, SupportsIndex) or value.__index__() <= 0:
         raise ExpressionError("an index can only be divided by a positive int")
     return value.__index__()
 
 
 def is_index_like(value: object) -> TypeGuard[IndexLike]:
-    """Whether a value is an index or an integer, NumPy integers included."""
-    return isinstance(value, Index | SupportsIndex)
+    """Whether a value is an index, a size or an integer, NumPy integers included."""
+    return isinstance(value, Index | Size | SupportsIndex)
 
 
 def as_index(value: object) -> Index:
-    """Return an index for an int, or the index itself."""
+    """Return an index for an int or a size, or the index itself."""
     if isinstance(value, Index):
         return value
+    if isinstance(value, Size):
+        return size_index(value)
     if isinstance(value, SupportsIndex):
         return Index((), AffineConstantExpr(value.__index__()))
     if isinstance(value, Expr):
@@ -192,14 +201,14 @@ def as_index(value: object) -> Index:
 class Axis(Index):
     """An iteration axis of a stage, `0 <= axis < extent`.
 
-    It can be used as an index, and as a value in arithmetic.
+    It can be used as an index, and as a value in arithmetic. The extent may be a size.
     """
 
     def __init__(self, extent: int, name: str, *, is_reduce: bool = False):
-        if extent < 0:
+        if lower_bound(extent) < 0:
             raise ExpressionError(f"axis '{name}' has the negative extent {extent}")
         super().__init__((self,), AffineDimExpr(0))
-        self.extent = int(extent)
+        self.extent = extent_of(extent)
         self.name = name
         self.is_reduce = is_reduce
 
@@ -207,15 +216,26 @@ class Axis(Index):
         return self.name
 
 
-class ComputedIndex(Index):
-    """An integer value used as an index."""
+def extent_of(value: int) -> int:
+    """Return a size unchanged, and other integers, such as NumPy's, as ints."""
+    return value if isinstance(value, Size) else int(value)
 
-    def __init__(self, value: Expr):
+
+class SizeIndex(Index):
+    """A size used as an index; see `size_index`."""
+
+    def __init__(self, size: Size):
         super().__init__((self,), AffineDimExpr(0))
-        self.value = value
+        self.size = size
 
     def label(self) -> str:
-        return "(computed)"
+        return str(self.size)
+
+
+@memo(1024)
+def size_index(size: Size) -> SizeIndex:
+    """Return the index of a size; equal sizes have one, so that they cancel in expressions."""
+    return SizeIndex(size)
 
 
 _Operator: TypeAlias = "Callable[[Expr, ExprLike], Expr]"
@@ -341,25 +361,6 @@ class IndexCompare(Expr):
         self.rhs = rhs
 
 
-class Scaled(Expr):
-    """`operand` times the entry of a constant table at an index; omitted where the entry is 0."""
-
-    def __init__(self, operand: Expr, table: Sequence[float], index: Index):
-        super().__init__(operand.dtype)
-        self.operand = operand
-        self.table = tuple(table)
-        self.index = index
-
-
-class Lookup(Expr):
-    """The entry of a constant table at a byte index."""
-
-    def __init__(self, operand: Expr, table: Sequence[int], dtype: Attribute):
-        super().__init__(dtype)
-        self.operand = operand
-        self.table = tuple(table)
-
-
 class Reduce(Expr):
     """A reduction of `term` over axes; legal only as the whole expression of a stage."""
 
@@ -387,8 +388,8 @@ def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
     """
     if isinstance(value, Expr):
         return checked(value)
-    if isinstance(value, Index):
-        return FromIndex(value, dtype or i64)
+    if isinstance(value, Index | Size):
+        return FromIndex(as_index(value), dtype or i64)
     if dtype is None:
         dtype = i1 if isinstance(value, bool) else i64 if isinstance(value, int) else f32
     return const(value, dtype)
@@ -451,7 +452,7 @@ _ROUNDING = frozenset({"floor", "ceil", "round", "trunc"})
 
 def unary(kind: str, x: ExprLike) -> Expr:
     """Build a unary function. Transcendental functions need floats; rounding keeps integers."""
-    value = as_expr(x, f32 if isinstance(x, int | Index) else None)
+    value = as_expr(x, f32 if isinstance(x, int | Index | Size) else None)
     if not is_float(value.dtype):
         if kind in _ROUNDING or (kind == "abs" and is_unsigned(value.dtype)):
             return value

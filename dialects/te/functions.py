@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.table import BYTES, is_scaled_integer
@@ -18,15 +19,12 @@ from tcopt.dialects.te.dtypes import (
 )
 from tcopt.dialects.te.expr import (
     Cast,
-    ComputedIndex,
     Const,
     Expr,
     ExprLike,
     FromIndex,
     Index,
     IndexLike,
-    Lookup,
-    Scaled,
     as_expr,
     as_index,
     binary,
@@ -34,6 +32,36 @@ from tcopt.dialects.te.expr import (
     select,
 )
 from tcopt.support.data.dtypes import is_narrow
+
+
+class Scaled(Expr):
+    """`operand` times the entry of a constant table at an index; omitted where the entry is 0."""
+
+    def __init__(self, operand: Expr, table: Sequence[float], index: Index):
+        super().__init__(operand.dtype)
+        self.operand = operand
+        self.table = tuple(table)
+        self.index = index
+
+
+class Lookup(Expr):
+    """The entry of a constant table at a byte index."""
+
+    def __init__(self, operand: Expr, table: Sequence[int], dtype: Attribute):
+        super().__init__(dtype)
+        self.operand = operand
+        self.table = tuple(table)
+
+
+class ComputedIndex(Index):
+    """An integer value used as an index."""
+
+    def __init__(self, value: Expr):
+        super().__init__((self,), AffineDimExpr(0))
+        self.value = value
+
+    def label(self) -> str:
+        return "(computed)"
 
 
 def cast(x: ExprLike, dtype: DType) -> Expr:

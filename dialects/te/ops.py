@@ -8,6 +8,7 @@ chooses the order later.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -51,7 +52,17 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 from xdsl.utils.str_enum import StrEnum
 
-from tcopt.dialects.size import DimsAttr, verify_call
+from tcopt.dialects.size import (
+    DimsAttr,
+    dims_attr,
+    extents_of,
+    function_symbols,
+    parse_extent,
+    print_extent,
+    verify_call,
+    verify_symbols,
+)
+from tcopt.support.arithmetic.sizes import lower_bound, symbols_of, upper_bound
 from tcopt.support.ir.literals import integers, number_list
 from tcopt.support.ir.quick_ir import init_op
 from tcopt.support.syntax.func_syntax import parse_function, print_function
@@ -119,6 +130,13 @@ class ComputeOp(IRDLOperation):
     With `reduce`, the body yields one term and the combiner folds the terms over the reduce axes,
     in no particular order. The body's block arguments are the spatial axes followed by the reduce
     axes.
+
+    An extent may be a size of the function: `te.compute "relu" [%i = s0[1:512], %j = 768]`. The
+    axis then runs to the value of the size.
+
+    Properties:
+        extents, reduce_extents: upper bounds of the extents.
+        sizes: the extents of all axes, if one of them is a size.
     """
 
     name = "te.compute"
@@ -126,6 +144,7 @@ class ComputeOp(IRDLOperation):
     stage = prop_def(StringAttr)
     extents = prop_def(DenseArrayBase.constr(i64))
     reduce_extents = prop_def(DenseArrayBase.constr(i64))
+    sizes = opt_prop_def(DimsAttr)
     combiner = opt_prop_def(CombinerAttr)
     body = region_def("single_block")
     result = result_def(TensorType)
@@ -141,26 +160,35 @@ class ComputeOp(IRDLOperation):
         reduce_extents: Sequence[int] = (),
         combiner: Combiner | None = None,
     ):
-        properties: dict[str, Attribute] = {
-            "stage": StringAttr(stage),
-            "extents": number_list(*extents),
-            "reduce_extents": number_list(*reduce_extents),
-        }
+        properties: dict[str, Attribute] = {"stage": StringAttr(stage)}
+        properties |= extent_properties(extents, reduce_extents)
         if combiner is not None:
             properties["combiner"] = CombinerAttr(combiner)
         init_op(self, (), [result_type], properties, regions=[body])
 
     @property
     def spatial_extents(self) -> tuple[int, ...]:
-        return integers(self.extents)
+        """Extents of the spatial axes; they may be sizes."""
+        bounds = integers(self.extents)
+        return bounds if self.sizes is None else _as_shape(self.sizes)[: len(bounds)]
 
     @property
     def reduction_extents(self) -> tuple[int, ...]:
-        return integers(self.reduce_extents)
+        """Extents of the reduce axes; they may be sizes."""
+        bounds = integers(self.reduce_extents)
+        if self.sizes is None:
+            return bounds
+        return _as_shape(self.sizes)[len(integers(self.extents)) :]
 
     @property
     def all_extents(self) -> tuple[int, ...]:
+        """Extents of the spatial axes, then of the reduce axes."""
         return self.spatial_extents + self.reduction_extents
+
+    @property
+    def all_bounds(self) -> tuple[int, ...]:
+        """Upper bounds of `all_extents`."""
+        return integers(self.extents) + integers(self.reduce_extents)
 
     @property
     def is_reduction(self) -> bool:
@@ -176,15 +204,18 @@ class ComputeOp(IRDLOperation):
     def verify_(self) -> None:
         result = self.result.type
         assert isa(result, TensorType)
-        if result.get_shape() != self.spatial_extents:
+        shape = extents_of(result)
+        if shape != self.spatial_extents:
             raise VerifyException(
                 f'stage "{self.stage.data}" has axes {list(self.spatial_extents)} '
-                f"but result shape {list(result.get_shape())}"
+                f"but result shape {list(shape)}"
             )
         if bool(self.reduction_extents) != self.is_reduction:
             raise VerifyException("reduce axes require a combiner, and vice versa")
-        if any(extent < 0 for extent in self.all_extents):
+        if any(lower_bound(extent) < 0 for extent in self.all_extents):
             raise VerifyException("an axis has a negative extent")
+        if self.sizes is not None:
+            self._verify_sizes(self.sizes)
         args = self.body.block.args
         if len(args) != len(self.all_extents) or any(a.type != IndexType() for a in args):
             raise VerifyException("the body takes one index argument for each axis")
@@ -196,6 +227,21 @@ class ComputeOp(IRDLOperation):
                 f"the body yields {last.value.type}, the result holds {result.get_element_type()}"
             )
 
+    def _verify_sizes(self, sizes: DimsAttr) -> None:
+        if sizes.bounds != self.all_bounds:
+            raise VerifyException("the extents are not the upper bounds of the sizes")
+        function = self.parent_op()
+        if not isinstance(function, FuncOp):
+            return
+        declared = function_symbols(function)
+        for extent in sizes.extents:
+            for symbol in symbols_of(extent):
+                if symbol not in declared:
+                    raise VerifyException(
+                        f"an axis has the extent {extent}, but '{symbol.name}' with this range is "
+                        "not a size of the function"
+                    )
+
     @classmethod
     def parse(cls, parser: Parser) -> ComputeOp:
         name = parser.parse_str_literal()
@@ -204,7 +250,7 @@ class ComputeOp(IRDLOperation):
         def axis() -> int:
             axes.append(parser.parse_argument(expect_type=False).resolve(IndexType()))
             parser.parse_punctuation("=")
-            return parser.parse_integer(allow_boolean=False)
+            return cast(int, parse_extent(parser))
 
         square = parser.Delimiter.SQUARE
         extents = parser.parse_comma_separated_list(square, axis)
@@ -233,7 +279,8 @@ class ComputeOp(IRDLOperation):
 
         def axis(pair: tuple[SSAValue, int]) -> None:
             printer.print_ssa_value(pair[0])
-            printer.print_string(f" = {pair[1]}")
+            printer.print_string(" = ")
+            print_extent(printer, pair[1])
 
         pairs = list(zip(args, self.all_extents, strict=True))
         # Axes are named inside the body's scope, so enter it before printing them.
@@ -254,9 +301,34 @@ class ComputeOp(IRDLOperation):
         printer.exit_scope()
 
 
+def _as_shape(sizes: DimsAttr) -> tuple[int, ...]:
+    """Return extents as a shape; sizes have the arithmetic of integers, and are typed as ones."""
+    return cast("tuple[int, ...]", sizes.extents)
+
+
+def extent_properties(
+    extents: Sequence[int], reduce_extents: Sequence[int] = ()
+) -> dict[str, Attribute]:
+    """Return the properties of a stage for extents that may be sizes."""
+    properties: dict[str, Attribute] = {
+        "extents": number_list(*map(upper_bound, extents)),
+        "reduce_extents": number_list(*map(upper_bound, reduce_extents)),
+    }
+    sizes = dims_attr((*extents, *reduce_extents))
+    if sizes is not None:
+        properties["sizes"] = sizes
+    return properties
+
+
 @irdl_op_definition
 class FuncOp(IRDLOperation):
-    """A function on tensors, made of stages; it becomes one kernel."""
+    """A function on tensors, made of stages; it becomes one kernel.
+
+    If its types have sizes, `size.symbols` lists them and its trailing arguments hold their values:
+
+        te.func @f(%x: tensor<512xf32, #size.dims<s0[1:512]>>, %s0: index) -> ...
+            attributes {size.symbols = #size.dims<s0[1:512]>} {...}
+    """
 
     name = "te.func"
 
@@ -278,6 +350,12 @@ class FuncOp(IRDLOperation):
         return [op for op in self.body.block.ops if isinstance(op, ComputeOp)]
 
     @property
+    def tensor_arguments(self) -> tuple[SSAValue, ...]:
+        """The arguments before the sizes."""
+        arguments = self.body.block.args
+        return tuple(arguments[: len(arguments) - len(function_symbols(self))])
+
+    @property
     def outputs(self) -> tuple[SSAValue, ...]:
         """The returned values."""
         last = self.body.block.last_op
@@ -287,6 +365,8 @@ class FuncOp(IRDLOperation):
     def verify_(self) -> None:
         if tuple(self.body.block.arg_types) != self.function_type.inputs.data:
             raise VerifyException("argument types differ from the function type")
+        verify_symbols(self, self.function_type.inputs.data, arguments=True)
+        verify_symbols(self, self.function_type.outputs.data, arguments=False)
         if not isinstance(self.body.block.last_op, ReturnOp):
             raise VerifyException("te.func must end with te.return")
         for op in self.body.block.ops:

@@ -46,7 +46,6 @@ from tcopt.dialects.te.dtypes import ExpressionError, is_float, is_unsigned
 from tcopt.dialects.te.narrow import code_of, convert
 from tcopt.dialects.te.saturation import saturated
 from tcopt.dialects.value_ranges import ValueRanges
-from tcopt.support.arithmetic.affine import bounds
 from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.data.dtypes import is_narrow
 from tcopt.support.syntax.access_syntax import unique_operands
@@ -342,10 +341,6 @@ class Emitter:
         if key not in self._constants:
             self._constants[key] = self.add(arith.ConstantOp(attr))
         return self._constants[key]
-
-    def range_of(self, expr: AffineExpr, ranges: Sequence[Range]) -> Range:
-        """Return bounds of an index expression."""
-        return bounds(expr, ranges)
 
 
 def constant_attr(value: float, element: Attribute) -> IntegerAttr | FloatAttr:

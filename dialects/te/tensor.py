@@ -13,32 +13,31 @@ from tcopt.dialects.te.dtypes import DType, ExpressionError, element_type, is_un
 from tcopt.dialects.te.expr import (
     Axis,
     Cast,
-    ComputedIndex,
     Expr,
     ExprLike,
     FromIndex,
     Index,
     IndexCompare,
     IndexLike,
-    Lookup,
     Number,
     Op,
     Read,
     Reduce,
-    Scaled,
     as_expr,
     as_index,
     checked,
     const,
+    extent_of,
 )
+from tcopt.dialects.te.functions import ComputedIndex, Lookup, Scaled
 from tcopt.dialects.te.ops import Combiner
 
 
 class Tensor:
-    """A tensor of static `shape` and element type `dtype`, read by indexing."""
+    """A tensor of element type `dtype`, read by indexing; extents in `shape` may be sizes."""
 
     def __init__(self, shape: Sequence[int], dtype: Attribute, name: str):
-        self.shape = tuple(int(extent) for extent in shape)
+        self.shape = tuple(extent_of(extent) for extent in shape)
         self.dtype = dtype
         self.name = name
 

@@ -17,7 +17,8 @@ from xdsl.ir.affine import AffineDimExpr
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import element_type, shape_of
 from tcopt.dialects.te import api as te
-from tcopt.dialects.te.expr import Axis, ComputedIndex, Expr, Index, Read
+from tcopt.dialects.te.expr import Axis, Expr, Index, Read
+from tcopt.dialects.te.functions import ComputedIndex
 from tcopt.dialects.te.tensor import Stage, Tensor, children
 from tcopt.support.arithmetic.affine import simplify
 from tcopt.support.arithmetic.intervals import extents_to_ranges
