@@ -5,6 +5,9 @@ axes that can be merged too, the inner one over its whole extent; a stage may ad
 outer one, as slices and padding do. Two axes of a stage can be merged if every read that uses
 either uses both in this way. The analysis starts with all pairs, and removes a pair when a read
 contradicts it, together with all pairs that depend on it, until nothing changes.
+
+Of the axes that are merged, only the outermost may have a size as its extent: indices then stay
+affine, and the extent of the new axis is a multiple of the size.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.te import ComputeOp, FuncOp, ReadOp
-from tcopt.dialects.te.access import index_ranges
+from tcopt.dialects.te.access import index_ranges, is_axis
 from tcopt.support.arithmetic.affine import Dim, bounds, linear_sum
+from tcopt.support.arithmetic.sizes import Size
 
 Holder = SSAValue | ComputeOp
 """Owner of axes: a tensor (its dimensions are the spatial axes of the stage that computes it), or a
@@ -61,7 +65,7 @@ class _Finder:
     def __init__(self, function: FuncOp, rows_only: bool):
         self.stages = function.stages
         self.extents: dict[Holder, tuple[int, ...]] = {}
-        for argument in function.body.block.args:
+        for argument in function.tensor_arguments:
             self.extents[argument] = shape_of(argument)
         for stage in self.stages:
             self.extents[stage.result] = stage.spatial_extents
@@ -73,6 +77,7 @@ class _Finder:
         """Pairs that cannot be merged, by the position of the outer axis."""
         if rows_only:
             self._keep_outer_axes()
+        self._keep_inner_sizes()
 
     def run(self) -> Grouping:
         self._keep_padded_points()
@@ -100,6 +105,13 @@ class _Finder:
             self.kept[holder] = list(range(len(extents)))
             inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
             self.split |= {(holder, place) for place in range(inner)}
+
+    def _keep_inner_sizes(self) -> None:
+        """Separate axes whose extent is a size from the axes outside of them."""
+        for holder, extents in self.extents.items():
+            for outer, inner in pairwise(self.kept[holder]):
+                if isinstance(extents[inner], Size):
+                    self.split.add((holder, outer))
 
     def _keep_padded_points(self) -> None:
         """Keep and separate dimensions of extent 1 that are read out of bounds (padding)."""
@@ -139,11 +151,9 @@ class _Finder:
                     self._split_at(place.holder, place.position)
 
     def _place(self, axis: SSAValue) -> _Axis:
-        block = axis.owner
-        assert isinstance(block, Block)
-        stage = block.parent_op()
+        stage = axis.owner.parent_op()
         assert isinstance(stage, ComputeOp)
-        position = block.args.index(axis)
+        position = stage.body.block.args.index(axis)
         spatial = len(stage.spatial_extents)
         if position < spatial:
             return _Axis(stage.result, position)
@@ -166,7 +176,7 @@ class _Finder:
             else:
                 together.add((pair.holder, pair.position))
         for axis in read.indices:
-            if not isinstance(axis.owner, Block):
+            if not is_axis(axis):
                 continue
             place = self._place(axis)
             kept = self.kept[place.holder]
@@ -199,8 +209,7 @@ class _Finder:
         match total.terms:
             case ((Dim() as atom, 1),):
                 value = read.indices[atom.position]
-                is_axis = isinstance(value.owner, Block)
                 alone = sum(atom.position in e.used_dims() for e in read.map.data.results) == 1
-                return (value, total.constant) if is_axis and alone else None
+                return (value, total.constant) if is_axis(value) and alone else None
             case _:
                 return None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.utils.hints import isa
+from xdsl.traits import SymbolTable
 
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.size import extents_of, function_symbols, substitute_type
 from tcopt.dialects.te import CallOp
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.ir.rewriting import erase, insert, replace_by
 
 
@@ -27,9 +30,11 @@ def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
 
 def _adapt(op: CallOp, type_: FunctionType) -> None:
     """Call a reshaped function on views of the operands, and view its results in the old shapes."""
-    pairs = zip(op.arguments, type_.inputs.data, strict=True)
-    operands = [_view(value, _shape(wanted), op) for value, wanted in pairs]
-    new = CallOp(op.callee.string_value(), operands, type_.outputs.data)
+    values = _size_values(op)
+    pairs = zip(op.arguments, type_.inputs.data, strict=not values)
+    operands = [_view(value, _shape(wanted, values), op) for value, wanted in pairs]
+    result_types = [substitute_type(each, values) for each in type_.outputs]
+    new = CallOp(op.callee.string_value(), operands, result_types, op.sizes)
     new.attributes.update(op.attributes)
     insert(new, op)
     results: list[SSAValue] = []
@@ -61,6 +66,15 @@ def _erase_unused_views(owners: Sequence[object]) -> None:
             op = source
 
 
-def _shape(type_: Attribute) -> tuple[int, ...]:
-    assert isa(type_, TensorType)
-    return type_.get_shape()
+def _size_values(op: CallOp) -> dict[str, Extent]:
+    """Return the values that a call gives to the sizes of its function, by name."""
+    if op.sizes is None:
+        return {}
+    function = SymbolTable.lookup_symbol(op, op.callee)
+    assert function is not None
+    names = [symbol.name for symbol in function_symbols(function)]
+    return dict(zip(names, op.sizes.extents, strict=True))
+
+
+def _shape(type_: Attribute, values: Mapping[str, Extent]) -> tuple[int, ...]:
+    return cast("tuple[int, ...]", extents_of(substitute_type(type_, values)))

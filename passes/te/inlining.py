@@ -10,9 +10,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.size import size_arguments
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
-from tcopt.dialects.te.access import index_ranges, is_in_bounds
+from tcopt.dialects.te.access import extent_ranges, index_ranges, size_expression
 from tcopt.support.arithmetic.affine import bounds, simplify, substitute
+from tcopt.support.arithmetic.extent_ranges import expression_range, is_in_range
+from tcopt.support.arithmetic.sizes import lower_bound
 from tcopt.support.ir.literals import number_attr
 from tcopt.support.ir.pure_values import PureValues
 from tcopt.support.ir.rewriting import erase, insert, replace_by
@@ -47,9 +50,9 @@ def composed_accesses(read: ReadOp, producer: ComputeOp) -> list[tuple[AffineExp
 
 def needs_guard(read: ReadOp) -> list[int]:
     """Return the positions of a read's indices that may be out of bounds."""
-    ranges = index_ranges(read.indices)
+    ranges = extent_ranges(read.indices)
     pairs = zip(read.map.data.results, read.source_shape, strict=True)
-    return [i for i, (expr, size) in enumerate(pairs) if not is_in_bounds(expr, size, ranges)]
+    return [i for i, (expr, extent) in enumerate(pairs) if not is_in_range(expr, extent, ranges)]
 
 
 class _Inliner:
@@ -114,15 +117,15 @@ class _Inliner:
 
     def _clone_read(self, op: ReadOp, passed_on: IntegerAttr | FloatAttr | None) -> SSAValue:
         exprs, operands = self._compose(op.map.data, op.indices)
-        ranges = index_ranges(operands)
+        ranges = extent_ranges(operands)
         default = op.default
         if passed_on is not None:
             default = passed_on
         elif default is None and self.unsafe:
             default = _zero(op.result.type)
         if default is not None and all(
-            is_in_bounds(expr, size, ranges)
-            for expr, size in zip(exprs, op.source_shape, strict=True)
+            is_in_range(expr, extent, ranges)
+            for expr, extent in zip(exprs, op.source_shape, strict=True)
         ):
             default = None
         map, used = unique_operands(AffineMap(len(operands), 0, tuple(exprs)), operands)
@@ -138,7 +141,7 @@ class _Inliner:
             if value in self.axes:
                 dims.append(self.read.map.data.results[self.axes.index(value)])
                 continue
-            outer = self.values[value]
+            outer = self.values.get(value, value)
             if outer not in operands:
                 operands.append(outer)
             dims.append(AffineDimExpr(operands.index(outer)))
@@ -167,23 +170,27 @@ class _Inliner:
         """Return a condition: whether the read's indices are in bounds."""
         operands = list(self.read.indices)
         ranges = index_ranges(operands)
+        limits = extent_ranges(operands)
         conditions: list[SSAValue] = []
         for position in self.unsafe:
             expr = simplify(self.read.map.data.results[position], ranges)
             index = self._index(expr, operands)
-            size = self.read.source_shape[position]
-            low, high = bounds(expr, ranges)
+            extent = self.read.source_shape[position]
+            low, _ = bounds(expr, ranges)
+            _, high = expression_range(expr, limits)
             if low < 0:
                 conditions.append(self._compare("sge", index, 0))
-            if high >= size:
-                conditions.append(self._compare("slt", index, size))
+            if lower_bound(extent - high) <= 0:
+                conditions.append(self._compare("slt", index, extent))
         total = conditions[0]
         for condition in conditions[1:]:
             total = self._add(arith.AndIOp(total, condition))
         return total
 
     def _compare(self, predicate: str, index: SSAValue, bound: int) -> SSAValue:
-        limit = self._add(arith.ConstantOp(IntegerAttr.from_index_int_value(bound)))
+        function = self.producer.parent_op()
+        assert function is not None
+        limit = self._index(*size_expression(bound, size_arguments(function)))
         return self._add(CmpiOp(index, limit, predicate))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.context import Context
@@ -31,18 +31,23 @@ from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.dims import forget_dims
 from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.core.weights import WeightStore, weights_of
+from tcopt.dialects.size import dims_attr, extents_of, sized_tensor
 from tcopt.dialects.target import TARGET_ATTRIBUTE, accelerator_of
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.dialects.te.names import hint_of, symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage, Tensor, Uniform, topological
-from tcopt.support.errors import PassFailedError
+from tcopt.support.arithmetic.sizes import Size, upper_bound
+from tcopt.support.errors import PassFailedError, UndecidedSize
 from tcopt.support.ir.origins import ORIGIN, Origin, node_names
 from tcopt.support.ir.rewriting import erase, erase_unused
 from tcopt.support.locations import is_known
 from tcopt.support.memo import memo
+from tcopt.support.syntax.canonical_text import canonical_text
 
 OperandOf = tuple[Operation, int]
 """An op and the index of one of its operands."""
@@ -81,11 +86,11 @@ def origin_of(unit: GroupUnit) -> Origin:
     nodes = dict.fromkeys(name for op in unit.body for name in node_names(op.location))
     kinds = tuple(op.name.partition(".")[2] for op in unit.body)
     results = tuple(_type_text(_tensor_type(value)) for value in unit.results)
-    return Origin(tuple(nodes), kinds, results, sum(op.work() for op in unit.body))
+    return Origin(tuple(nodes), kinds, results, sum(upper_bound(op.work()) for op in unit.body))
 
 
 def _type_text(type: TensorType[Attribute]) -> str:
-    return "x".join([*map(str, type.get_shape()), str(type.get_element_type())])
+    return "x".join([*map(str, extents_of(type)), str(type.get_element_type())])
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,15 @@ class LowerGraphToTePass(ModulePass):
     `builtin.unrealized_conversion_cast` in the host function marks where the type changes but not
     the bits. Names of dimensions (`graph.dims`) are dropped.
 
+    Functions name their sizes `s0`, `s1`, ... and have an argument for each; calls give the values.
+    A product of sizes becomes one size, so that indices stay affine:
+
+        %y = graph.relu %x : tensor<4096xf32, #size.dims<batch[1:8] * length[1:512]>>
+    ->
+        te.func @relu(%x: tensor<4096xf32, #size.dims<s0[1:4096]>>, %s0: index) -> ...
+            attributes {size.symbols = #size.dims<s0[1:4096]>} {...}
+        %y = te.call @relu(%x) sizes <batch[1:8] * length[1:512]> : ...
+
     Options:
         origins: attach the origin to each call, for profiles and explanations: `tcopt.origin =
             {nodes = ["Add_3", "Relu_4"], ops = ["add", "relu"], results = ["8x4xf32"], work = 64}`.
@@ -141,6 +155,13 @@ class LowerGraphToTePass(ModulePass):
                 forget_dims(function)
 
 
+class _Callee(NamedTuple):
+    """A function, and the values of its sizes in calls for one kind of unit."""
+
+    function: FuncOp
+    sizes: tuple[Size, ...]
+
+
 class _Lowering:
     """State of the pass for one module."""
 
@@ -148,7 +169,9 @@ class _Lowering:
         self.module = module
         self.store = store
         self.origins = origins
-        self.functions: dict[Any, FuncOp] = {}
+        self.functions: dict[Any, _Callee] = {}
+        self.sized: dict[str, FuncOp] = {}
+        """Functions with sizes, by their text without the name."""
         self.names = symbols_of(module)
         self.last: FuncOp | None = None
 
@@ -162,15 +185,16 @@ class _Lowering:
         params = [value for value in unit.inputs if value not in numbers]
         repeated = _repeated(unit, params)
         key = (place, _structure(unit, params, repeated, numbers))
-        function = self.functions.get(key)
-        if function is None:
-            function = self.functions[key] = self.define(unit, params, repeated, numbers)
+        callee = self.functions.get(key)
+        if callee is None:
+            callee = self.functions[key] = self.define(unit, params, repeated, numbers)
             if place is not None:
-                function.attributes[TARGET_ATTRIBUTE] = self.accelerator(unit.op)
+                callee.function.attributes[TARGET_ATTRIBUTE] = self.accelerator(unit.op)
         call = CallOp(
-            function.sym_name.data,
+            callee.function.sym_name.data,
             [self.signless(value, unit.op) for value in (*params, *repeated.values())],
-            function.function_type.outputs.data,
+            [_signless(_tensor_type(value)) for value in unit.results],
+            dims_attr(callee.sizes),
         )
         call.location = unit.op.location
         if self.origins:
@@ -229,24 +253,32 @@ class _Lowering:
         params: Sequence[SSAValue],
         repeated: Mapping[OperandOf, SSAValue],
         numbers: dict[SSAValue, float | int],
-    ) -> FuncOp:
-        """Return the `te.func` of a unit, added to the module."""
+    ) -> _Callee:
+        """Return the `te.func` of a unit, added to the module, with the values of its sizes."""
         tensors = {value: _placeholder(value) for value in params}
         again = {use: _placeholder(value) for use, value in repeated.items()}
         inputs = [*tensors.values(), *again.values()]
         for value, number in numbers.items():
             type_ = _tensor_type(value)
-            tensors[value] = Uniform(type_.get_shape(), type_.get_element_type(), number)
+            tensors[value] = Uniform(shape_of(value), type_.get_element_type(), number)
         for op in unit.body:
             _define_op(op, tensors, again)
         outputs = [_as_tensor(tensors[value]) for value in unit.results]
-        function = te.func(unique_name(_function_name(unit.body), self.names), inputs, outputs)
-        function.location = unit.op.location
+        sizes, name = FunctionSizes(), _function_name(unit.body)
+        function = te.func(name, inputs, outputs, sizes)
         forms = dict.fromkeys(op.COUNTS_ON for op in unit.body if op.COUNTS_ON)
         if forms:
             function.attributes[COUNTS_ON_ATTRIBUTE] = ArrayAttr(map(StringAttr, forms))
+        if sizes.values and PLACE not in unit.op.attributes:
+            # Groups over other sizes of the model may have the same function.
+            text = canonical_text(function, "f")
+            if text in self.sized:
+                return _Callee(self.sized[text], tuple(sizes.values))
+            self.sized[text] = function
+        function.sym_name = StringAttr(unique_name(name, self.names))
+        function.location = unit.op.location
         self._add_function(function)
-        return function
+        return _Callee(function, tuple(sizes.values))
 
     def _add_function(self, function: FuncOp) -> None:
         block = self.module.body.block
@@ -291,8 +323,8 @@ def _repeated(unit: GroupUnit, params: Sequence[SSAValue]) -> dict[OperandOf, SS
 
 
 def _placeholder(value: SSAValue) -> Tensor:
-    type_ = _tensor_type(value)
-    return te.placeholder(type_.get_shape(), type_.get_element_type(), _parameter_name(value))
+    element = _tensor_type(value).get_element_type()
+    return te.placeholder(shape_of(value), element, _parameter_name(value))
 
 
 def _tensor_type(value: SSAValue) -> TensorType[Attribute]:
@@ -309,7 +341,7 @@ def _checked_tensor(type: Attribute) -> TensorType[Attribute]:
 def _signless(type: TensorType[Attribute]) -> TensorType[Attribute]:
     element = type.get_element_type()
     kept = storage_type(element)
-    return type if kept == element else TensorType(kept, type.get_shape())
+    return type if kept == element else sized_tensor(extents_of(type), kept)
 
 
 def _as_tensor(tensor: Tensor) -> Tensor:
@@ -328,12 +360,12 @@ def _define_op(
     known = {id(tensor) for tensor in topological(list(tensors.values()))}
     try:
         defined = op.tensor_expression(*operands)
-    except (te.ExpressionError, VerifyException, ValueError) as error:
+    except (te.ExpressionError, UndecidedSize, VerifyException, ValueError) as error:
         raise PassFailedError(f"has no tensor expression here: {error}", op=op) from error
     results: tuple[Tensor, ...] = defined if isinstance(defined, tuple) else (defined,)
     for value, tensor in zip(op.results, results, strict=True):
         type_ = _tensor_type(value)
-        expected = (type_.get_shape(), type_.get_element_type())
+        expected = (shape_of(value), type_.get_element_type())
         if (tensor.shape, tensor.dtype) != expected:
             raise PassFailedError(f"its tensor expression gives {tensor}, not {type_}", op=op)
         tensors[value] = tensor
@@ -356,7 +388,7 @@ def _function_name(body: Sequence[GraphOp]) -> str:
     """Return a name made of the op with the most work and those after it: `fused_conv_add_relu`."""
     if not body:
         return "copy"
-    heaviest = max(range(len(body)), key=lambda position: body[position].work())
+    heaviest = max(range(len(body)), key=lambda position: upper_bound(body[position].work()))
     first = min(heaviest, max(len(body) - _NAMED_OPS, 0))
     names = [op.name.rpartition(".")[2] for op in body[first : first + _NAMED_OPS]]
     unrepeated = [n for i, n in enumerate(names) if i == 0 or n != names[i - 1]]

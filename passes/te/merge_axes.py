@@ -70,7 +70,7 @@ class MergeAxesPass(ModulePass):
 
 def _may_change(function: FuncOp) -> bool:
     extents = [n for stage in function.stages for n in stage.all_extents]
-    extents += [n for argument in function.body.block.args for n in shape_of(argument)]
+    extents += [n for argument in function.tensor_arguments for n in shape_of(argument)]
     return 0 not in extents and not any(uses_table(stage) for stage in function.stages)
 
 

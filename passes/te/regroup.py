@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.graph.core.types import AnyTensor, element_type, shape_of, tensor
@@ -39,7 +39,7 @@ class _Regrouping:
 
     def run(self) -> FuncOp:
         old = self.function.body.block
-        block = Block(arg_types=[self._type(argument) for argument in old.args])
+        block = Block(arg_types=[self._argument_type(argument) for argument in old.args])
         for argument, new in zip(old.args, block.args, strict=True):
             new.name_hint = argument.name_hint
             self.values[argument] = new
@@ -55,6 +55,10 @@ class _Regrouping:
         result.attributes.update(self.function.attributes)
         result.location = self.function.location
         return result
+
+    def _argument_type(self, argument: SSAValue) -> Attribute:
+        is_tensor = argument in self.groups
+        return self._type(argument) if is_tensor else argument.type
 
     def _type(self, value: SSAValue) -> AnyTensor:
         extents = merged_extents(shape_of(value), self.groups[value])

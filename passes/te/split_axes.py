@@ -19,6 +19,7 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.te_inline import is_contraction, uses_table
 from tcopt.support.arithmetic.affine import Dim, FloorDiv, Mod, linear_sum, simplify, substitute
+from tcopt.support.arithmetic.sizes import lower_bound
 from tcopt.support.ir.rewriting import erase, replace
 from tcopt.support.syntax.access_syntax import unique_operands
 
@@ -118,8 +119,10 @@ def _is_splittable(stage: ComputeOp, axis: SSAValue, size: int) -> bool:
     if axis.owner is not block or not _only_indexes(axis):
         return False
     position = block.args.index(axis)
-    extents = stage.spatial_extents
-    return position < len(extents) and extents[position] > size > 1 and not extents[position] % size
+    if position >= len(stage.spatial_extents):
+        return False
+    extent = stage.spatial_extents[position]
+    return lower_bound(extent) > size > 1 and extent % size == 0
 
 
 def _only_indexes(axis: SSAValue) -> bool:

@@ -19,6 +19,7 @@ from tcopt.dialects.te.access import index_ranges
 from tcopt.dialects.te.borders import match_border
 from tcopt.passes.te.inlining import composed_accesses, inline_read, simplify_body
 from tcopt.support.arithmetic.affine import Dim, linear_sum, to_expr, used_dims
+from tcopt.support.ir.literals import integers
 from tcopt.support.ir.rewriting import rewrite
 
 _FREE = (ReadOp, IndexOp, YieldOp, arith.ConstantOp)
@@ -104,8 +105,7 @@ class InlineStage(RewritePattern):
             return _is_copy(stage) and not _is_guarded(stage)
         if _is_narrow(stage) and any(_has_functions(_reader(read)) for read in reads):
             return False
-        size = max(math.prod(stage.spatial_extents), 1)
-        reuse = {id(read): math.prod(_reader(read).all_extents) / size for read in reads}
+        reuse = {id(read): _reuse(_reader(read), stage) for read in reads}
         if sum(reuse.values()) < 2 and (len(reads) == 1 or not uses_table(stage)):
             return True
         repeated = [read for read in reads if reuse[id(read)] >= 2]
@@ -195,7 +195,7 @@ NARROW = 16
 
 def _is_narrow(stage: ComputeOp) -> bool:
     """Whether a stage gathers the elements of rows that are too short for vectors."""
-    return stage.spatial_extents[-1:] < (NARROW,) and _gathers(stage) > 0
+    return integers(stage.extents)[-1:] < (NARROW,) and _gathers(stage) > 0
 
 
 def _has_functions(stage: ComputeOp) -> bool:
@@ -218,6 +218,12 @@ def _gathers(stage: ComputeOp) -> int:
         )
         for read in reads
     )
+
+
+def _reuse(reader: ComputeOp, stage: ComputeOp) -> float:
+    """Return the number of reads of each element, for the upper bounds of sizes."""
+    points = math.prod(reader.all_bounds)
+    return points / max(math.prod(integers(stage.extents)), 1)
 
 
 def _reads_of(stage: ComputeOp) -> list[ReadOp] | None:

@@ -22,7 +22,7 @@ producer, and only its stores are strided.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Block, SSAValue
@@ -43,6 +43,8 @@ from tcopt.support.arithmetic.affine import (
 )
 from tcopt.support.arithmetic.intervals import Range, extents_to_ranges
 from tcopt.support.arithmetic.permutations import inverse_permutation
+from tcopt.support.arithmetic.sizes import Size, lower_bound, upper_bound
+from tcopt.support.ir.literals import integers
 from tcopt.support.syntax.access_syntax import unique_operands
 
 
@@ -52,7 +54,7 @@ class NestVariables:
 
     Attributes:
         stage: the stage.
-        extents: extents of the spatial variables.
+        extents: extents of the spatial variables; they may be sizes.
         hints: names of the spatial variables.
         axes: each spatial axis of the stage as an expression of the variables.
     """
@@ -78,14 +80,18 @@ class NestVariables:
 
     def place(self, map: AffineMap) -> AffineMap:
         """Rewrite a map over the spatial axes as a map over the variables."""
-        ranges = extents_to_ranges(self.extents)
+        ranges = _ranges_below(self.extents)
         return AffineMap(len(self.extents), 0, tuple(_mapped(map.results, self.axes, ranges)))
 
-    def bind(self, variables: Sequence[SSAValue]) -> Indexing:
-        """Return the mapping from the stage's values to a nest with these variables."""
+    def bind(self, variables: Sequence[SSAValue], sizes: Mapping[SSAValue, SSAValue]) -> Indexing:
+        """Return the mapping from the stage's values to a nest with these variables.
+
+        Args:
+            sizes: the size of the loop function for each size of the stage's function.
+        """
         axes = self.stage.body.block.args
         spatial = tuple(variables[: len(self.extents)])
-        values: dict[SSAValue, SSAValue] = {}
+        values = dict(sizes)
         places: dict[SSAValue, AffineExpr] = {}
         for axis, expr in zip(axes, self.axes, strict=False):
             if isinstance(expr, AffineDimExpr):
@@ -93,7 +99,7 @@ class NestVariables:
             else:
                 places[axis] = expr
         values.update(zip(axes[len(self.axes) :], variables[len(self.extents) :], strict=True))
-        return Indexing(values, places, spatial, extents_to_ranges(self.extents))
+        return Indexing(values, places, spatial, _ranges_below(self.extents))
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,10 @@ class Indexing:
         return unique_operands(AffineMap(len(operands), 0, results), operands)
 
 
+def _ranges_below(extents: Sequence[int]) -> tuple[Range, ...]:
+    return extents_to_ranges(map(upper_bound, extents))
+
+
 def _mapped(
     exprs: Sequence[AffineExpr], dims: Sequence[AffineExpr], ranges: Sequence[Range]
 ) -> list[AffineExpr]:
@@ -165,7 +175,7 @@ def _inner_extents(stage: te.ComputeOp) -> list[int]:
     for axis, size in _quotients(stage):
         position = stage.body.block.args.index(axis)
         extent = stage.spatial_extents[position]
-        if sizes[position] == 1 and extent % size == 0 and extent > size:
+        if sizes[position] == 1 and extent % size == 0 and lower_bound(extent) > size:
             sizes[position] = size
     return sizes
 
@@ -215,16 +225,39 @@ def _in_read_order(stage: te.ComputeOp, parts: NestVariables) -> NestVariables |
         return None
     axes: list[AffineExpr] = [AffineDimExpr(block.args.index(value)) for value in read.indices]
     indices = [substitute(expr, axes) for expr in read.map.data.results]
-    found = _mapped(indices, parts.axes, extents_to_ranges(parts.extents))
+    found = _mapped(indices, parts.axes, _ranges_below(parts.extents))
     plain = all(isinstance(expr, AffineDimExpr | AffineConstantExpr) for expr in found)
     if plain and found[-1:] == [AffineDimExpr(len(parts.extents) - 1)]:
         return None
     shape = shape_of(read.source)
-    places = inverse_permutation(indices, stage.spatial_extents, shape)
+    if not _reads_sizes_whole(indices, stage.spatial_extents, shape):
+        return None
+    bounds = [upper_bound(extent) for extent in shape]
+    places = inverse_permutation(indices, integers(stage.extents), bounds)
     if places is None:
         return None
     hints = [axis.name_hint for axis in source.body.block.args[: len(shape)]]
     return NestVariables(stage, shape, tuple(hints), places)
+
+
+def _reads_sizes_whole(
+    indices: Sequence[AffineExpr], extents: Sequence[int], shape: Sequence[int]
+) -> bool:
+    """Whether each dimension whose extent is a size is indexed by one axis of the same extent.
+
+    A permutation of all other axes is then one for every value of the sizes.
+    """
+    whole = [
+        index.position if isinstance(index, AffineDimExpr) else None
+        for index, extent in zip(indices, shape, strict=True)
+        if isinstance(extent, Size)
+    ]
+    sizes = [extent for extent in shape if isinstance(extent, Size)]
+    axes = [axis for axis, extent in enumerate(extents) if isinstance(extent, Size)]
+    pairs = zip(whole, sizes, strict=True)
+    return sorted(axis for axis in whole if axis is not None) == axes and all(
+        axis is not None and extents[axis] == size for axis, size in pairs
+    )
 
 
 def _only_indexes(axis: SSAValue) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
@@ -27,10 +28,12 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop, te
 from tcopt.dialects.fast_math import allow
 from tcopt.dialects.loop import IterKind
+from tcopt.dialects.size import extents_of, size_arguments, sized_memref
 from tcopt.dialects.te import Combiner
 from tcopt.dialects.te.borders import BorderStage, match_border
 from tcopt.dialects.te.names import unique_name
 from tcopt.passes.loop.bufferize.nest_variables import Indexing, NestVariables
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.locations import set_location
 from tcopt.support.memo import memo
 
@@ -41,7 +44,7 @@ AnyMemRef = MemRefType[Attribute]
 def memref_of(type: Attribute) -> AnyMemRef:
     """Return the row-major buffer type for a tensor."""
     assert isa(type, TensorType[Attribute])
-    return MemRefType(type.get_element_type(), type.get_shape())
+    return sized_memref(extents_of(type), type.get_element_type())
 
 
 @dataclass(frozen=True)
@@ -68,27 +71,33 @@ class Rounding:
 
 
 def lower_function(function: te.FuncOp, rounding: Rounding = Rounding()) -> loop.FuncOp:
-    """Return the `loop.func` of a `te.func`: inputs, then one buffer for each result.
+    """Return the `loop.func` of a `te.func`: inputs, one buffer for each result, then its sizes.
 
     If a result is another stage with a border, the inner stage is written to an offset in it, and a
     `loop.border` fills the border.
     """
-    type_ = function.function_type
-    arg_types = [memref_of(t) for t in (*type_.inputs.data, *type_.outputs.data)]
+    inputs = function.tensor_arguments
+    sizes = function.body.block.args[len(inputs) :]
+    outputs = function.outputs
+    arg_types: list[Attribute] = [memref_of(value.type) for value in (*inputs, *outputs)]
+    arg_types += [IndexType()] * len(sizes)
     block = Block(arg_types=arg_types)
-    count = len(type_.inputs.data)
+    count = len(inputs)
     buffers: dict[SSAValue, SSAValue] = {}
-    for source, argument in zip(function.body.block.args, block.args, strict=False):
+    for source, argument in zip(inputs, block.args, strict=False):
         argument.name_hint = source.name_hint
         buffers[source] = argument
     copies: list[tuple[SSAValue, SSAValue]] = []
-    for value, argument in zip(function.outputs, block.args[count:], strict=True):
+    for value, argument in zip(outputs, block.args[count:], strict=False):
         hint = value.name_hint
         argument.name_hint = f"{hint}_out" if value in buffers and hint else hint
         if value in buffers:
             copies.append((value, argument))
         else:
             buffers[value] = argument
+    for source, argument in zip(sizes, block.args[count + len(outputs) :], strict=True):
+        argument.name_hint = source.name_hint
+        buffers[source] = argument
     builder = Builder(InsertPoint.at_end(block))
     names: set[str] = {stage.stage.data for stage in function.stages}
     borders = [b for stage in function.stages if (b := match_border(stage)) is not None]
@@ -140,7 +149,7 @@ def emit_copy(
 ) -> None:
     """Emit a nest that copies a buffer to another of the same shape."""
     assert isa(source.type, AnyMemRef)
-    shape = source.type.get_shape()
+    shape = cast("tuple[int, ...]", extents_of(source.type))
     nest = _Nest(builder, name, shape, (), [f"i{axis}" for axis in range(len(shape))])
     identity = AffineMap.identity(len(shape))
     load = nest.body.insert(loop.LoadOp(source, identity, nest.variables))
@@ -149,7 +158,10 @@ def emit_copy(
 
 
 class _Nest:
-    """Serial loops over every axis, around an empty block whose variables they are."""
+    """Serial loops over every axis, around an empty block whose variables they are.
+
+    The loop over an axis whose extent is a size runs to its upper bound; the block has the size.
+    """
 
     def __init__(
         self,
@@ -164,7 +176,7 @@ class _Nest:
         loops: list[SSAValue] = []
         for extent, hint in zip(extents, hints, strict=True):
             region = Region(Block(arg_types=[IndexType()]))
-            op = builder.insert(loop.ForOp(extent, region))
+            op = builder.insert(loop.ForOp(upper_bound(extent), region))
             op.induction_variable.name_hint = hint
             loops.append(op.induction_variable)
             root = root or op
@@ -203,7 +215,7 @@ def _emit_stage(
         zero = start.insert(arith.ConstantOp(identity_of(stage.combiner.data, element)))
         start.insert(loop.StoreOp(zero.result, buffer, map, place))
         nest.body.insert(loop.InitOp(Region(init)))
-    indexing = axes.bind(nest.variables)
+    indexing = axes.bind(nest.variables, _sizes_in(stage, buffers))
     values = indexing.values
     for op in stage.body.block.ops:
         if isinstance(op, te.YieldOp):
@@ -217,6 +229,13 @@ def _emit_stage(
         else:
             _emit_body_op(nest.body, op, indexing, buffers, rounding)
     set_location([nest.root], stage.location)
+
+
+def _sizes_in(stage: te.ComputeOp, values: dict[SSAValue, SSAValue]) -> dict[SSAValue, SSAValue]:
+    """Return the arguments of the loop function for the sizes of a stage's function."""
+    function = stage.parent_op()
+    sizes = {} if function is None else size_arguments(function)
+    return {size: values[size] for size in sizes.values()}
 
 
 def _emit_identity(builder: Builder, stage: te.ComputeOp, target: StageBuffer) -> None:
