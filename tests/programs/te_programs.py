@@ -8,13 +8,20 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.function_sizes import FunctionSizes
+from tcopt.support.arithmetic.sizes import evaluate, is_fixed, lower_bound, named_size
 
 
 @dataclass
 class Program:
-    """Placeholders with arrays, and every tensor made so far with its numpy value."""
+    """Placeholders with arrays, and every tensor made so far with its numpy value.
+
+    Attributes:
+        sizes: numbers of the named sizes that inputs may have as extents.
+    """
 
     draw: st.DrawFn
+    sizes: dict = field(default_factory=dict)
     inputs: list = field(default_factory=list)
     pool: list = field(default_factory=list)
 
@@ -28,12 +35,18 @@ class Program:
 
     def add_input(self):
         rank = self.number(1, 3)
-        shape = tuple(self.number(1, 5) for _ in range(rank))
+        shape = tuple(self.extent() for _ in range(rank))
         seed = self.number(0, 1000)
-        array = np.random.default_rng(seed).uniform(-2, 2, shape).astype(np.float32)
+        numbers = [evaluate(extent, self.sizes) for extent in shape]
+        array = np.random.default_rng(seed).uniform(-2, 2, numbers).astype(np.float32)
         tensor = te.placeholder(shape, "f32", f"x{len(self.inputs)}")
         self.inputs.append((tensor, array))
         self.pool.append((tensor, array))
+
+    def extent(self):
+        """Return a number, or a size."""
+        name = self.draw(st.sampled_from([None, *self.sizes])) if self.sizes else None
+        return self.number(1, 5) if name is None else named_size(name, 1, 6)
 
     def add(self, name, shape, function, value):
         stage = te.compute(shape, function, name=name)
@@ -87,12 +100,12 @@ def pad(p):
 
 def strided_slice(p):
     x, a = p.pick()
-    starts = [p.number(0, extent - 1) for extent in x.shape]
+    starts = [p.number(0, lower_bound(extent) - 1) for extent in x.shape]
     steps = [p.number(1, 2) for _ in x.shape]
     value = a[tuple(slice(s, None, t) for s, t in zip(starts, steps, strict=True))]
     p.add(
         "slice",
-        value.shape,
+        [(n - s + t - 1) // t for n, s, t in zip(x.shape, starts, steps, strict=True)],
         lambda *i: x[tuple(v * t + s for v, s, t in zip(i, starts, steps, strict=True))],
         value,
     )
@@ -104,7 +117,7 @@ def transpose(p):
     value = a.transpose(perm)
     p.add(
         "transpose",
-        value.shape,
+        [x.shape[axis] for axis in perm],
         lambda *i: x[tuple(i[list(perm).index(axis)] for axis in range(x.ndim))],
         value,
     )
@@ -112,11 +125,15 @@ def transpose(p):
 
 def flatten(p):
     x, a = p.pick()
+    if not is_fixed(x.shape[1:]):
+        return
     strides = [int(np.prod(x.shape[axis + 1 :])) for axis in range(x.ndim)]
     p.add(
         "flatten",
-        (a.size,),
-        lambda i: x[tuple(i // s % n for s, n in zip(strides, x.shape, strict=True))],
+        (x.shape[0] * strides[0],),
+        lambda i: x[
+            (i // strides[0], *(i // s % n for s, n in zip(strides[1:], x.shape[1:], strict=True)))
+        ],
         a.reshape(-1),
     )
 
@@ -141,9 +158,10 @@ def pool(p):
     x, a = p.pick()
     window, stride = p.number(1, 3), p.number(1, 2)
     extent = (x.shape[-1] + 1) // stride
+    number = (a.shape[-1] + 1) // stride
     k = te.reduce_axis(window, "k")
     padded = np.pad(a, [(0, 0)] * (a.ndim - 1) + [(1, window + 1)], constant_values=-np.inf)
-    columns = [padded[..., j : j + stride * extent : stride][..., :extent] for j in range(window)]
+    columns = [padded[..., j : j + stride * number : stride][..., :number] for j in range(window)]
     p.add(
         "pool",
         (*x.shape[:-1], extent),
@@ -163,10 +181,10 @@ def matmul(p):
     if not fitting:
         return
     y, b = p.draw(st.sampled_from(fitting))
-    k = te.reduce_axis(a.shape[1], "k")
+    k = te.reduce_axis(x.shape[1], "k")
     p.add(
         "matmul",
-        (a.shape[0], b.shape[1]),
+        (x.shape[0], y.shape[1]),
         lambda i, j: te.sum(x[i, k] * y[k, j], axis=k),
         a @ b,
     )
@@ -186,7 +204,7 @@ def concat(p):
 def gather(p):
     x, a = p.pick()
     extent = x.shape[0]
-    rows = (np.arange(extent) * 3 + 1) % extent
+    rows = (np.arange(len(a)) * 3 + 1) % len(a)
 
     def element(n, *i):
         row = (te.cast(n, "i32") * 3 + 1) % extent
@@ -211,19 +229,39 @@ STEPS = [
 ]
 
 
-@st.composite
-def programs(draw, max_steps=7):
-    """(te.func, input arrays, expected outputs)."""
-    program = Program(draw)
+def draw_program(program, max_steps):
+    """Draw inputs and stages; return the results with their values."""
     for _ in range(program.number(1, 2)):
         program.add_input()
     for _ in range(program.number(1, max_steps)):
-        step = draw(st.sampled_from(STEPS))
+        step = program.draw(st.sampled_from(STEPS))
         step(program)
         while program.pool[-1][1].size > 400 or program.pool[-1][0].ndim > 4:
             program.pool.pop()
     results = [program.pool[-1]]
-    if draw(st.booleans()):
-        results.append(draw(st.sampled_from(program.pool)))
+    if program.draw(st.booleans()):
+        results.append(program.draw(st.sampled_from(program.pool)))
+    return results
+
+
+@st.composite
+def programs(draw, max_steps=7):
+    """(te.func, input arrays, expected outputs)."""
+    program = Program(draw)
+    results = draw_program(program, max_steps)
     function = te.func("f", [t for t, _ in program.inputs], [t for t, _ in results])
     return function, [a for _, a in program.inputs], [a for _, a in results]
+
+
+@st.composite
+def sized_programs(draw, max_steps=7):
+    """(te.func, numbers of its sizes by name, input arrays, expected outputs)."""
+    program = Program(draw, {"n": draw(st.integers(1, 6)), "m": draw(st.integers(1, 6))})
+    results = draw_program(program, max_steps)
+    sizes = FunctionSizes()
+    function = te.func("f", [t for t, _ in program.inputs], [t for t, _ in results], sizes)
+    numbers = {
+        symbol.name: evaluate(value, program.sizes)
+        for symbol, value in zip(sizes.symbols, sizes.values, strict=True)
+    }
+    return function, numbers, [a for _, a in program.inputs], [a for _, a in results]
