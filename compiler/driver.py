@@ -33,7 +33,10 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
+from tcopt.support.arithmetic.size_ranges import SizeRange, given_size
+from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.data.structures import Count, Kind, tensor_names
+from tcopt.support.errors import UnsupportedError
 from tcopt.support.pipelines.phases import Phase, up_to
 from tcopt.support.pipelines.running import Instrument
 from tcopt.support.remarks import Remark, collect_placement_warnings, collect_remarks
@@ -60,6 +63,7 @@ def compile_model(source: Source, options: CompileOptions, report: Report) -> Ou
 def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome:
     start = time.perf_counter()
     with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
+        _refuse_ranges(options)
         found = import_staged(source, options)
         if isinstance(found, Open):
             return _open_model(found, options)
@@ -76,6 +80,17 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
     if options.stage is not None:
         outputs = [spec for spec in outputs if spec.name in options.stage.outputs]
     return Compiled(program, files, found.rest, outputs, warnings)
+
+
+def _refuse_ranges(options: CompileOptions) -> None:
+    for name, given in options.dims.items():
+        size = given_size(name, given)
+        if isinstance(size, SizeRange):
+            raise UnsupportedError(
+                f"dimension {name!r} cannot have the range {size}: a program has one size",
+                hint="give a number, or compile the model without it: each size is then compiled "
+                "when it is first run",
+            )
 
 
 def _open_model(found: Open, options: CompileOptions) -> OpenModel:
@@ -274,7 +289,8 @@ def declared_defaults(source: Source) -> list[TensorSpec]:
 def _spec(item: ModelInput) -> TensorSpec:
     if item.kind.is_sequence or item.dims is None:
         return TensorSpec(item.name, (), item.dtype, any_rank=True, kind=item.kind)
-    dims, named = tuple(item.dims), item.declared or ()
+    dims = tuple(str(d) if isinstance(d, Size) else d for d in item.dims)
+    named = item.declared or ()
     if item.kind.is_optional:
         dims, named = tuple(None if isinstance(d, str) else d for d in dims), ()
     return TensorSpec(item.name, dims, item.dtype, named, kind=item.kind)

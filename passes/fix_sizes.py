@@ -260,6 +260,8 @@ def _set_numbers(op: Operation, key: str, numbers: Sequence[int]) -> None:
         del op.properties[key]
     elif definition.constr.verifies(number_list(*numbers)):
         op.properties[key] = number_list(*numbers)
+    elif len(numbers) == 1 and definition.constr.verifies(IntegerAttr(numbers[0], i64)):
+        op.properties[key] = IntegerAttr(numbers[0], i64)
     else:
         op.properties[key] = DimsAttr(tuple(numbers))
 

@@ -27,6 +27,7 @@ from tcopt.dialects.graph.core.interfaces.memory import MemoryInterface as Memor
 from tcopt.dialects.graph.core.interfaces.precision import PrecisionInterface as PrecisionInterface
 from tcopt.dialects.graph.core.opaque import OpaqueOp as OpaqueOp
 from tcopt.dialects.graph.core.random_bits import RandomBitsOp as RandomBitsOp
+from tcopt.dialects.graph.core.size_values import SizesOp as SizesOp
 from tcopt.dialects.graph.core.types import AnyTensor as AnyTensor
 from tcopt.dialects.graph.core.types import tensor as tensor
 from tcopt.dialects.graph.core.weights import WeightStore as WeightStore

@@ -396,8 +396,10 @@ def as_expr(value: ExprLike, dtype: Attribute | None = None) -> Expr:
 
 
 def const(value: Number, dtype: DType) -> Expr:
-    """Return the constant `value` of type `dtype`."""
+    """Return the constant `value` of type `dtype`; it may be a size."""
     element = element_type(dtype)
+    if isinstance(value, Size):
+        return as_expr(value, element)
     if isa(element, IntegerType):
         if value != int(value):
             raise ExpressionError(f"{value} is not a value of {element}")

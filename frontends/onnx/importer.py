@@ -26,6 +26,7 @@ from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.dims import name_dims
 from tcopt.dialects.graph.core.types import element_of, tensor
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
+from tcopt.dialects.size import set_function_symbols, symbols_in
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
@@ -34,7 +35,7 @@ from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_in
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.lists import expand_lists, value_of
 from tcopt.frontends.onnx.model.loading import check_header, domain_opsets, load_model
-from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source, Values
+from tcopt.frontends.onnx.model.options import Dims, ImportOptions, Shapes, Source, Values
 from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor, Rest
@@ -49,7 +50,6 @@ from tcopt.frontends.onnx.model.values import (
 )
 from tcopt.frontends.onnx.nodes.nodes import NodeImporter
 from tcopt.frontends.onnx.nodes.stages import NodeStaging
-from tcopt.support.arithmetic.size_ranges import GivenSize
 from tcopt.support.data.random_keys import KEY_INPUT
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Count, Kind
@@ -65,7 +65,7 @@ def import_model(
     *,
     shapes: Shapes | None = None,
     values: Values | None = None,
-    dims: Mapping[str, GivenSize] | None = None,
+    dims: Dims | None = None,
     limits: ModelLimits = DEFAULT_LIMITS,
     follow_links: bool = False,
 ) -> ModuleOp:
@@ -86,8 +86,7 @@ def import_model(
             absent optional. Dimensions with the same symbol need to be given only once. An input
             with a default value is only an input if its shape or value is given.
         values: values of inputs to specialise on, if they determine shapes.
-        dims: extents of open dimensions by their names in the model; ranges such as `"1..512"`
-            or `(1, 512)` are parsed, but not supported yet.
+        dims: extents of open dimensions by their names in the model, or their ranges.
         limits: limits on the resources of a model.
         follow_links: whether symbolic links of external data may point outside its folder.
 
@@ -290,6 +289,7 @@ class ModelImporter:
         )
         function = FuncOp("main", signature, Region(self.block))
         function.location = named_location(self.graph.name or "main")
+        set_function_symbols(function, symbols_in(signature.inputs))
         name_dims(
             function,
             [item.declared for item in inputs] + [(1,)] * (self.builder.key is not None),

@@ -6,8 +6,9 @@
     n >= 1              # True: the range decides
     n < 8               # raises UndecidedSize
 
-An extent is an int or a `Size`; results that are constant are ints. A size is not an int, and does
-not convert to one, so that code that needs a number fails instead of using a wrong one.
+An extent is an int or a `Size`; results that are constant are ints. A size is not an int, and its
+conversion to one raises UndecidedSize, so that code that needs a number fails instead of using a
+wrong one.
 
 `==` compares canonical forms: equal sizes are equal for all values of their symbols, while sizes
 that differ may still be equal for some values. `n == 1` is False.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from operator import index
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Never, TypeAlias
 
 from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.size_bounds import polynomial_bounds
@@ -92,6 +93,20 @@ class Size:
     def __abs__(self) -> Extent:
         return self if self >= 0 else -self
 
+    def __truediv__(self, other: object) -> Never:
+        raise self._without_value()
+
+    __rtruediv__ = __truediv__
+
+    def __index__(self) -> Never:
+        raise self._without_value()
+
+    __int__ = __index__
+    __float__ = __index__
+
+    def _without_value(self) -> UndecidedSize:
+        return UndecidedSize(str(self), "=", "?")
+
     def __lt__(self, other: Extent) -> bool:
         return _decide(self, other, "<", lambda low, high: _below(low, high, 0))
 
@@ -128,6 +143,8 @@ def _polynomial(value: object) -> Polynomial | None:
     """Return the polynomial of an extent; None for other objects, such as arrays."""
     if isinstance(value, Size):
         return value.value
+    if isinstance(value, float):
+        raise UndecidedSize("n", "=", str(value), "sizes are integers")
     # NumPy's integers are registered as `Integral`; its booleans are not.
     return constant(index(value)) if isinstance(value, Integral) else None
 

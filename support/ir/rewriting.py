@@ -12,7 +12,7 @@ Patterns are xDSL's `RewritePattern`s; `rewrite` applies a list of them:
 
 Compared to xDSL's walker, it applies a pattern only to ops of the annotated classes, revisits only
 ops affected by a rewrite, preserves source locations, does not name helper values, and reports an
-error if rewriting does not terminate.
+error if rewriting does not terminate. A pattern that needs the value of a size does not match.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
-from tcopt.support.errors import InputError, PassFailedError
+from tcopt.support.errors import InputError, PassFailedError, UndecidedSize
 from tcopt.support.ir.quick_ir import (
     append_ops,
     erase_op,
@@ -41,6 +41,7 @@ from tcopt.support.ir.quick_ir import (
     walk_ops,
 )
 from tcopt.support.locations import describe_location, nearest_location, set_location
+from tcopt.support.remarks import remark
 
 # Edits
 
@@ -308,6 +309,11 @@ class _Driver(PatternRewriter):
                 continue
             try:
                 apply(op, self)
+            except UndecidedSize as error:
+                # The pattern needs the value of a size: it does not match.
+                if self.has_done_action:
+                    raise
+                remark(name, op, error.message, missed=True)
             except Exception as error:
                 error.add_note(f"in pattern {name}")
                 raise

@@ -200,7 +200,7 @@ def test_undecided_questions(question):
     ],
 )
 def test_sizes_are_not_numbers(use):
-    with pytest.raises(TypeError):
+    with pytest.raises(UndecidedSize):
         use(b)
 
 

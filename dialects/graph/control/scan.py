@@ -31,9 +31,16 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import Pure, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import flag
+from tcopt.dialects.graph.core.attributes import flag, integer
 from tcopt.dialects.graph.core.constant import ConstantOp
-from tcopt.dialects.graph.core.types import AnyTensor, Array, tensor, type_of
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    Array,
+    element_type,
+    shape_of,
+    shape_of_type,
+    tensor,
+)
 
 I64_NUMBER = IntegerAttr.constr(type=eq(i64))
 
@@ -118,15 +125,15 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         reverse: bool = False,
     ):
         """`slices` are the types of the function's results after the states."""
-        collected = [tensor((trip, *t.get_shape()), t.element_type) for t in slices]
+        collected = [tensor((trip, *shape_of_type(t)), t.element_type) for t in slices]
         super().__init__(
             operands=[[*states, *scanned, *fixed]],
             result_types=[[*(value.type for value in states), *collected]],
             properties={
                 "body": SymbolRefAttr(body),
-                "trip": IntegerAttr(trip, i64),
-                "states": IntegerAttr(len(states), i64),
-                "scanned": IntegerAttr(len(scanned), i64),
+                "trip": integer(trip),
+                "states": integer(len(states)),
+                "scanned": integer(len(scanned)),
                 "reverse": flag(reverse),
             },
         )
@@ -167,7 +174,7 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         if step is None:
             raise VerifyException(f"there is no function {self.body}")
         for value in (*self.inputs[states : states + scanned], *self.outputs[states:]):
-            shape = type_of(value).get_shape()
+            shape = shape_of(value)
             if not shape or shape[0] != trip:
                 raise VerifyException(f"{value.type} does not hold {trip} slices")
         expected_inputs = [
@@ -206,8 +213,7 @@ def run_scan(
 
 
 def _slice_type(value: SSAValue) -> Attribute:
-    type = type_of(value)
-    return tensor(type.get_shape()[1:], type.element_type)
+    return tensor(shape_of(value)[1:], element_type(value))
 
 
 def _use_count(scan: ScanOp, step: func.FuncOp) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -20,9 +20,13 @@ from xdsl.ir import Attribute, SpacedOpaqueSyntaxAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.str_enum import StrEnum
 
+from tcopt.dialects.size import DimsAttr
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.memo import memo
 
 Ints: TypeAlias = DenseArrayBase[I64]
+Extent: TypeAlias = IntegerAttr[I64] | DimsAttr
+Extents: TypeAlias = DenseArrayBase[I64] | DimsAttr
 Floats: TypeAlias = DenseArrayBase[Float64Type]
 Int: TypeAlias = IntegerAttr[I64]
 Float: TypeAlias = FloatAttr[Float64Type]
@@ -290,6 +294,21 @@ def ints(values: Sequence[int]) -> Ints:
     return _ints(tuple(map(int, values)))
 
 
+def extent_attr(value: int) -> Extent:
+    """Return an i64 attribute, or `#size.dims<n[1:8]>` for a size."""
+    return integer(value) if is_fixed((value,)) else DimsAttr((value,))
+
+
+def extent_in(attr: Extent) -> int:
+    """Return the value of an attribute, which may be a size."""
+    return cast(int, attr.extents[0]) if isinstance(attr, DimsAttr) else attr.value.data
+
+
+def extents_attr(values: Sequence[int]) -> Extents:
+    """Return an i64 array attribute, or `#size.dims<n[1:8], 2>` if some values are sizes."""
+    return ints(values) if is_fixed(values) else DimsAttr(tuple(values))
+
+
 def floats(values: Sequence[float]) -> Floats:
     """Return an f64 array attribute, printed as `[1.0, 2.0]`."""
     return DenseArrayBase.from_list(f64, tuple(map(float, values)))
@@ -314,3 +333,10 @@ def flag(value: bool) -> UnitAttr | None:
 def values_of(attr: Ints | None) -> tuple[int, ...] | None:
     """Return the integers of an optional array attribute."""
     return None if attr is None else attr.get_values()
+
+
+def extents_in(attr: Extents) -> tuple[int, ...]:
+    """Return the integers of an attribute, some of which may be sizes."""
+    return (
+        cast("tuple[int, ...]", attr.extents) if isinstance(attr, DimsAttr) else attr.get_values()
+    )

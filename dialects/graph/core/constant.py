@@ -253,7 +253,9 @@ class ConstantValues:
 
 def _operands_unless_data(value: SSAValue) -> Sequence[SSAValue] | None:
     owner = value.owner
-    return owner.operands if isinstance(owner, GraphOp) else None
+    if not isinstance(owner, GraphOp) or owner.has_sizes:
+        return None
+    return owner.operands
 
 
 def is_made_of_constants(value: SSAValue) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -27,6 +28,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.size import extents_of
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.ir.function_attributes import Position
 
 DIMS = "graph.dims"
@@ -87,18 +90,18 @@ class DimsAttr(ParametrizedAttribute):
         Raises:
             VerifyException: an attribute does not match.
         """
-        extents: dict[str, tuple[int, str]] = {}
+        extents: dict[str, tuple[Extent, str]] = {}
         for where, type_, attribute in positions:
             assert isinstance(attribute, cls)
             _verify_one(attribute.dims, where, type_, extents)
 
 
 def _verify_one(
-    dims: Sequence[Dimension], where: str, type_: Attribute, extents: dict[str, tuple[int, str]]
+    dims: Sequence[Dimension], where: str, type_: Attribute, extents: dict[str, tuple[Extent, str]]
 ) -> None:
     if not isinstance(type_, TensorType):
         raise VerifyException(f"{where} has {DIMS}, but is not a tensor: {type_}")
-    shape = type_.get_shape()
+    shape = extents_of(cast(Attribute, type_))
     if len(dims) != len(shape):
         raise VerifyException(
             f"{DIMS} of {where} names {len(dims)} dimensions, {type_} has {len(shape)}"

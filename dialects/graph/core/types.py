@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, TypeAlias, cast
 
 import ml_dtypes
 import numpy as np
@@ -37,7 +37,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.size import extents_of, sized_tensor
 from tcopt.support.arithmetic.intervals import Range
+from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, is_fixed
+from tcopt.support.errors import UndecidedSize
 from tcopt.support.memo import memo
 
 AnyTensor: TypeAlias = TensorType[Attribute]
@@ -78,12 +81,25 @@ _ELEMENT_TO_NUMPY = {element: dtype for dtype, element in _NUMPY_TO_ELEMENT.item
 
 @memo(8192)
 def _tensor(shape: tuple[int, ...], element: Attribute) -> AnyTensor:
-    return TensorType(element, shape)
+    return TensorType(element, shape) if is_fixed(shape) else sized_tensor(shape, element)
 
 
-def tensor(shape: Sequence[int], element: Attribute) -> AnyTensor:
-    """Return `tensor<shape x element>`; equal requests share one attribute."""
-    return _tensor(tuple(map(int, shape)), element)
+def tensor(shape: Sequence[Extent], element: Attribute) -> AnyTensor:
+    """Return `tensor<shape x element>`; equal requests share one attribute.
+
+    Extents may be sizes, which become the type's encoding.
+    """
+    return _tensor(tuple(as_extents(shape)), element)
+
+
+def as_extent(value: Extent) -> int:
+    """Return an int or a size, declared as an int; numpy's integers are converted."""
+    return cast(int, value) if isinstance(value, Size) else int(value)
+
+
+def as_extents(shape: Iterable[Extent]) -> list[int]:
+    """Return a shape of ints and sizes, see `as_extent`."""
+    return [as_extent(n) for n in shape]
 
 
 def like(array: Array) -> AnyTensor:
@@ -93,7 +109,7 @@ def like(array: Array) -> AnyTensor:
 
 def zeros(type_: AnyTensor) -> Array:
     """Return an array of zeros of a tensor type."""
-    return np.zeros(type_.get_shape(), numpy_dtype(type_.element_type))
+    return np.zeros(shape_of_type(type_), numpy_dtype(type_.element_type))
 
 
 def numpy_dtype(element: Attribute) -> np.dtype[Any]:
@@ -120,13 +136,23 @@ def type_of(value: SSAValue) -> AnyTensor:
 
 
 @memo(8192)
-def _shape(type: AnyTensor) -> tuple[int, ...]:
-    return type.get_shape()
+def shape_of_type(type: AnyTensor) -> tuple[int, ...]:
+    """Return the extents of a tensor type; see `shape_of`."""
+    return cast("tuple[int, ...]", extents_of(type))
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Return the shape of a tensor value."""
-    return _shape(type_of(value))
+    """Return the extents of a tensor value.
+
+    An extent that is only known at run time is a `Size`. It has the arithmetic of an int, and is
+    declared as one. A comparison that its range does not decide raises UndecidedSize.
+    """
+    return shape_of_type(type_of(value))
+
+
+def is_sized(value: SSAValue) -> bool:
+    """Whether some extent of a tensor value is a size."""
+    return not is_fixed(shape_of(value))
 
 
 def element_type(value: SSAValue) -> Attribute:
@@ -135,7 +161,7 @@ def element_type(value: SSAValue) -> Attribute:
 
 
 def bytes_of(type: AnyTensor) -> int:
-    """Return the size of a tensor in bytes."""
+    """Return the number of bytes that a tensor needs: for sizes, that of their upper bounds."""
     return math.prod(type.get_shape()) * numpy_dtype(type.element_type).itemsize
 
 
@@ -185,7 +211,14 @@ def integer_range(element: Attribute) -> Range:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
-    """Return the numpy broadcast of shapes; VerifyException if they do not broadcast."""
+    """Return the numpy broadcast of shapes.
+
+    A size broadcasts with 1 and with itself.
+
+    Raises:
+        VerifyException: the shapes do not broadcast.
+        UndecidedSize: they do for some values of sizes.
+    """
     rank = max(map(len, shapes))
     result = [1] * rank
     for shape in shapes:
@@ -193,10 +226,19 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
             if extent == result[axis] or extent == 1:
                 continue
             if result[axis] != 1:
-                text = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
-                raise VerifyException(f"shapes {text} do not broadcast")
+                _refuse_broadcast(shapes, result[axis], extent)
             result[axis] = extent
     return tuple(result)
+
+
+def _refuse_broadcast(shapes: Sequence[Sequence[int]], a: int, b: int) -> NoReturn:
+    text = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
+    (low, high), (least, most) = bounds_of(a), bounds_of(b)
+    # Equal extents broadcast, and so does 1.
+    if max(low, least) <= min(high, most) or low <= 1 <= high or least <= 1 <= most:
+        hint = f"shapes {text} have to broadcast: give equal dimensions one name"
+        raise UndecidedSize(str(a), "=", str(b), hint)
+    raise VerifyException(f"shapes {text} do not broadcast")
 
 
 def normalize_axis(axis: int, rank: int, name: str = "axis") -> int:

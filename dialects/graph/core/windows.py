@@ -10,7 +10,8 @@ from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.attributes import Ints, ints, values_of
-from tcopt.dialects.graph.core.types import Array
+from tcopt.dialects.graph.core.types import Array, as_extents
+from tcopt.support.arithmetic.sizes import Extent, ceildiv
 
 MOST_WRITTEN_TAPS = 256
 """Maximum number of (output position, tap) pairs along a row that may be unrolled, when taps on
@@ -124,7 +125,7 @@ class Window:
         With `ceil`, a last partial window counts if it starts inside the input or the leading pad,
         as in ONNX.
         """
-        result: list[int] = []
+        result: list[Extent] = []
         rows = zip(extents, self.span, self.strides, self.low, self.high, strict=True)
         for extent, span, stride, low, high in rows:
             room = extent + low + high - span
@@ -132,11 +133,14 @@ class Window:
                 raise VerifyException(
                     f"a window of extent {span} does not fit into {extent} + {low} + {high}"
                 )
-            count = room // stride + 1
-            if ceil and room % stride and count * stride < extent + low:
+            count: Extent = room // stride + 1
+            if ceil and high + stride <= span:
+                # The last window begins inside for any extent.
+                count = ceildiv(room, stride) + 1
+            elif ceil and room % stride and count * stride < extent + low:
                 count += 1
             result.append(count)
-        return tuple(result)
+        return tuple(as_extents(result))
 
     def padded(self, extents: Sequence[int], output: Sequence[int]) -> tuple[int, ...]:
         """Return padded extents that contain all windows up to position `output`."""

@@ -30,6 +30,11 @@ from tcopt.dialects.graph.elementwise.base import (
     same_element_type,
 )
 from tcopt.dialects.graph.elementwise.numerics import divide
+from tcopt.dialects.graph.elementwise.of_sizes import (
+    SIZE_COMPARISONS,
+    chosen,
+    truncated_quotient,
+)
 
 
 @irdl_op_definition
@@ -37,6 +42,7 @@ class AddOp(BinaryOp):
     """lhs + rhs."""
 
     name = "graph.add"
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = operator.add
     NEUTRAL_LHS: ClassVar[float | None] = 0
     NEUTRAL_RHS: ClassVar[float | None] = 0
 
@@ -50,6 +56,7 @@ class SubOp(BinaryOp):
     """lhs - rhs."""
 
     name = "graph.sub"
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = operator.sub
     NEUTRAL_RHS: ClassVar[float | None] = 0
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
@@ -62,6 +69,7 @@ class MulOp(BinaryOp):
     """lhs * rhs."""
 
     name = "graph.mul"
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = operator.mul
     NEUTRAL_LHS: ClassVar[float | None] = 1
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
@@ -75,6 +83,7 @@ class DivOp(BinaryOp):
     """lhs / rhs; integers round towards zero."""
 
     name = "graph.div"
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = truncated_quotient
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
@@ -94,6 +103,12 @@ class ModOp(BinaryOp):
 
     def __init__(self, lhs: SSAValue | Operation, rhs: SSAValue | Operation, *, fmod: bool = False):
         GraphOp.__init__(self, [lhs, rhs], {"fmod": flag(fmod)})
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate remainders with the sign of the divisor."""
+        if self.fmod:
+            return None
+        return np.asarray(np.frompyfunc(operator.mod, 2, 1)(*arrays), object)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Return the result for arrays or te expressions."""
@@ -129,6 +144,11 @@ class CompareOp(BinaryOp):
         same_element_type(self.lhs, self.rhs)
         return (tensor(broadcast_shapes(shape_of(self.lhs), shape_of(self.rhs)), i1),)
 
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Compare sizes whose ranges decide."""
+        compare = SIZE_COMPARISONS[self.predicate.data]
+        return np.asarray(np.frompyfunc(compare, 2, 1)(*arrays), object)
+
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Return the result for arrays or te expressions."""
         return _PYTHON_COMPARISONS[self.predicate.data](lhs, rhs)
@@ -139,6 +159,7 @@ class SelectOp(ElementwiseOp):
     """lhs where the condition holds, rhs elsewhere; all three broadcast."""
 
     name = "graph.select"
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = chosen
     EXACT: ClassVar[bool] = True
     DOMAIN: ClassVar[Domain] = Domain.ANY
 

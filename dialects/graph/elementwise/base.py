@@ -4,9 +4,10 @@ tensors."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType, i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import operand_def, result_def
@@ -18,6 +19,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.stages import read_broadcast, widen
 from tcopt.dialects.graph.core.types import (
     AnyTensor,
+    Array,
     broadcast_shapes,
     element_type,
     is_float,
@@ -69,6 +71,9 @@ class ElementwiseOp(GraphOp, ABC):
     STEPS: ClassVar[bool] = False
     """Whether float results change in steps, as after rounding."""
 
+    OF_SIZES: ClassVar[Callable[..., Any] | None] = None
+    """The op as a function of integers that also takes sizes."""
+
     result = result_def(TensorType)
 
     @property
@@ -84,6 +89,13 @@ class ElementwiseOp(GraphOp, ABC):
     @abstractmethod
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """Return the result's array for operands' arrays, or its element for operands' elements."""
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Apply `OF_SIZES` to each element."""
+        function = type(self).OF_SIZES
+        if function is None:
+            return None
+        return np.asarray(np.frompyfunc(function, len(arrays), 1)(*arrays), object)
 
     def expression(self, *args: Any, **kwargs: Any) -> te.Expr:
         """Return the expression of the result element, given the operands' elements."""

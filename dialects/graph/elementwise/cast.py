@@ -25,6 +25,7 @@ from tcopt.dialects.graph.core.types import (
 )
 from tcopt.dialects.graph.elementwise.base import Domain, ElementwiseOp, UnaryOp
 from tcopt.dialects.graph.elementwise.numerics import saturated
+from tcopt.dialects.graph.elementwise.of_sizes import differs
 from tcopt.dialects.te import api as te
 from tcopt.support.data.dtypes import is_narrow
 
@@ -59,6 +60,13 @@ class CastOp(ElementwiseOp):
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if it has the result's type."""
         return self.x
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Return integers as they are, and whether they differ from 0 as i1."""
+        (x,) = arrays
+        if self.type.element_type != i1:
+            return None if is_float(self.type.element_type) else x
+        return np.asarray(np.frompyfunc(lambda n: differs(n, 0), 1, 1)(x), object)
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""

@@ -22,6 +22,7 @@ from tcopt.dialects.graph.elementwise.numerics import (
     softplus,
     tanh_softplus,
 )
+from tcopt.support.arithmetic.sizes import maximum, minimum
 
 _NUMBER, _BOOL, _INTEGRAL, _ANY = Domain.NUMBER, Domain.BOOL, Domain.INTEGRAL, Domain.ANY
 _Op = TypeVar("_Op", bound=IRDLOperation)
@@ -36,8 +37,9 @@ def _unary(
     exact: bool = False,
     steps: bool = False,
     law: Law | None = None,
+    of_sizes: Callable[[Any], Any] | None = None,
 ) -> type[UnaryOp]:
-    """Define an operator with one operand; for the flags, see `ElementwiseOp` and `UnaryOp`."""
+    """Define an operator with one operand; for the options, see `ElementwiseOp` and `UnaryOp`."""
 
     class Row(UnaryOp):
         __doc__ = doc
@@ -46,6 +48,7 @@ def _unary(
         EXACT: ClassVar[bool] = exact
         STEPS: ClassVar[bool] = steps
         LAW: ClassVar[Law | None] = law
+        OF_SIZES: ClassVar[Callable[..., Any] | None] = of_sizes
 
         def compute(self, x: Any) -> Any:
             return function(x)
@@ -61,8 +64,9 @@ def _binary(
     *,
     exact: bool = False,
     neutral_rhs: float | None = None,
+    of_sizes: Callable[..., Any] | None = None,
 ) -> type[BinaryOp]:
-    """Define an operator with two operands; for the flags, see `ElementwiseOp` and `BinaryOp`."""
+    """Define an operator with two operands; for the options, see `ElementwiseOp` and `BinaryOp`."""
 
     class Row(BinaryOp):
         __doc__ = doc
@@ -70,6 +74,7 @@ def _binary(
         DOMAIN: ClassVar[Domain] = domain
         EXACT: ClassVar[bool] = exact
         NEUTRAL_RHS: ClassVar[float | None] = neutral_rhs
+        OF_SIZES: ClassVar[Callable[..., Any] | None] = of_sizes
 
         def compute(self, lhs: Any, rhs: Any) -> Any:
             return function(lhs, rhs)
@@ -84,12 +89,21 @@ def _named(row: type[_Op], op: str) -> type[_Op]:
 
 
 # Functions of one number.
-AbsOp = _unary("abs", np.abs, "The absolute value.", _NUMBER, exact=True, law=Law.IDEMPOTENT)
-NegOp = _unary("neg", np.negative, "The negation of x.", _NUMBER, exact=True, law=Law.INVOLUTION)
+_of_sizes = partial(_unary, domain=_NUMBER, exact=True)
+AbsOp = _of_sizes("abs", np.abs, "The absolute value.", law=Law.IDEMPOTENT, of_sizes=abs)
+NegOp = _of_sizes(
+    "neg", np.negative, "The negation of x.", law=Law.INVOLUTION, of_sizes=operator.neg
+)
 SignOp = _unary("sign", sign, "Sign: -1, 0 or 1; nan stays nan.", _NUMBER, exact=True, steps=True)
 NotOp = _unary("not", operator.invert, "Logical negation.", _BOOL, law=Law.INVOLUTION)
 IdentityOp = _unary(
-    "identity", lambda x: x, "The identity function.", _ANY, exact=True, law=Law.IDENTITY
+    "identity",
+    lambda x: x,
+    "The identity function.",
+    _ANY,
+    exact=True,
+    law=Law.IDENTITY,
+    of_sizes=lambda x: x,
 )
 ReciprocalOp = _unary("reciprocal", lambda x: 1 / x, "One over x.")
 SqrtOp = _unary("sqrt", np.sqrt, "The square root.")
@@ -137,8 +151,8 @@ HardSwishOp = _unary(
 
 # Functions of two numbers.
 PowOp = _binary("pow", power, "lhs to the power of rhs.", neutral_rhs=1)
-MaxOp = _binary("max", np.maximum, "Maximum; nan propagates.", exact=True)
-MinOp = _binary("min", np.minimum, "Minimum; nan propagates.", exact=True)
+MaxOp = _binary("max", np.maximum, "Maximum; nan propagates.", exact=True, of_sizes=maximum)
+MinOp = _binary("min", np.minimum, "Minimum; nan propagates.", exact=True, of_sizes=minimum)
 PreluOp = _binary("prelu", prelu, "lhs where lhs >= 0, lhs * rhs (the slope) elsewhere.")
 AndOp = _binary("and", np.bitwise_and, "Logical and of i1, bitwise and of integers.", _INTEGRAL)
 OrOp = _binary("or", np.bitwise_or, "Logical or of i1, bitwise or of integers.", _INTEGRAL)

@@ -107,6 +107,10 @@ class GatherOp(IndexingOp):
         part = SliceOp(self.x, starts, extents, pitches)
         return (part, ReshapeOp(part, self.shape))
 
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate like `compute`."""
+        return self.compute(*arrays)
+
     def compute(self, x: Array, indices: Array) -> Array:
         """Evaluate the op with numpy."""
         axis = self.axis.value.data

@@ -12,17 +12,32 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import FusionKind, Int, integer
+from tcopt.dialects.graph.core.attributes import (
+    Extent,
+    FusionKind,
+    extent_attr,
+    extent_in,
+)
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    Array,
+    as_extent,
+    element_type,
+    shape_of,
+    tensor,
+)
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
+from tcopt.support.arithmetic.sizes import lower_bound, maximum, minimum, upper_bound
 
 
 @irdl_op_definition
 class OutOfBoundsOp(GraphOp):
     """Whether any element of x, a tensor of integers, is below `low` or above `high`.
+
+    The limits may be sizes.
 
         %refused = graph.out_of_bounds %indices {low = -100, high = 99} : tensor<1xi1>
 
@@ -35,12 +50,12 @@ class OutOfBoundsOp(GraphOp):
     FUSION: ClassVar[FusionKind] = FusionKind.REDUCTION
 
     x = operand_def(TensorType)
-    low = prop_def(Int)
-    high = prop_def(Int)
+    low = prop_def(Extent)
+    high = prop_def(Extent)
     result = result_def(TensorType)
 
     def __init__(self, x: SSAValue | Operation, *, low: int, high: int):
-        super().__init__([x], {"low": integer(low), "high": integer(high)})
+        super().__init__([x], {"low": extent_attr(low), "high": extent_attr(high)})
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return a single i1."""
@@ -60,11 +75,12 @@ class OutOfBoundsOp(GraphOp):
         bits = width_of(dtype)
         least, most = (0, 2**bits - 1) if is_unsigned(dtype) else (-(2 ** (bits - 1)), None)
         most = 2 ** (bits - 1) - 1 if most is None else most
-        return max(self.low.value.data, least), min(self.high.value.data, most)
+        low, high = maximum(extent_in(self.low), least), minimum(extent_in(self.high), most)
+        return as_extent(low), as_extent(high)
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
-        return np.array([(x < self.low.value.data).any() or (x > self.high.value.data).any()])
+        return np.array([(x < extent_in(self.low)).any() or (x > extent_in(self.high)).any()])
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """Return one reduction over all elements."""
@@ -73,7 +89,7 @@ class OutOfBoundsOp(GraphOp):
 
         def body(i: te.Axis) -> te.Reduce | te.Expr:
             value = x[tuple(axes)]
-            if low > high:
+            if lower_bound(low) > upper_bound(high):
                 refused = te.equal(value, value)
             else:
                 refused = te.any(value < te.const(low, x.dtype), value > te.const(high, x.dtype))

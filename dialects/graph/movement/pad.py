@@ -12,7 +12,15 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, Ints, PadMode, PadModeAttr, integer, ints
+from tcopt.dialects.graph.core.attributes import (
+    Extents,
+    Int,
+    PadMode,
+    PadModeAttr,
+    extents_attr,
+    extents_in,
+    integer,
+)
 from tcopt.dialects.graph.core.constant import uniform_value
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.stages import Indices
@@ -21,6 +29,7 @@ from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.tensor import Uniform
+from tcopt.support.arithmetic.sizes import is_fixed, maximum
 
 _FEW_CHANNELS = 16
 """Lanes of the widest vector: the channels of a pixel do not fill it if there are fewer."""
@@ -40,8 +49,8 @@ class PadOp(GraphOp):
 
     x = operand_def(TensorType)
     value = opt_operand_def(TensorType)
-    low = prop_def(Ints)
-    high = prop_def(Ints)
+    low = prop_def(Extents)
+    high = prop_def(Extents)
     mode = prop_def(PadModeAttr, default_value=PadModeAttr(PadMode.CONSTANT))
     unit = prop_def(Int, default_value=integer(1))
     result = result_def(TensorType)
@@ -59,8 +68,8 @@ class PadOp(GraphOp):
         super().__init__(
             [x] if value is None else [x, value],
             {
-                "low": ints(low),
-                "high": ints(high),
+                "low": extents_attr(low),
+                "high": extents_attr(high),
                 "mode": PadModeAttr(PadMode(mode)),
                 "unit": integer(unit),
             },
@@ -69,22 +78,22 @@ class PadOp(GraphOp):
     def infer(self) -> Sequence[AnyTensor]:
         """Return the extents including the padding."""
         shape = shape_of(self.x)
-        low, high = self.low.get_values(), self.high.get_values()
+        low, high = extents_in(self.low), extents_in(self.high)
         element = same_element_type(*self.operands)
         if not len(shape) == len(low) == len(high):
             raise VerifyException(f"low and high need {len(shape)} entries each")
         if self.value is not None and shape_of(self.value) != ():
             raise VerifyException(f"the pad value must be a scalar tensor, got {self.value.type}")
-        extents = [before + n + after for before, n, after in zip(low, shape, high, strict=True)]
-        if min(extents, default=0) < 0:
-            raise VerifyException(f"padding crops more elements than exist: {extents}")
+        result = [before + n + after for before, n, after in zip(low, shape, high, strict=True)]
+        if any(n < 0 for n in result):
+            raise VerifyException(f"padding crops more elements than exist: {result}")
         self._check_unit([counts[-1] for counts in (shape, low, high) if counts])
         self._check_sources(shape, low, high)
-        return (tensor(extents, element),)
+        return (tensor(result, element),)
 
     def _check_unit(self, counts: Sequence[int]) -> None:
         unit = self.unit.value.data
-        if unit < 1 or any(count % unit for count in counts):
+        if unit < 1 or any(count % unit != 0 for count in counts):
             raise VerifyException(f"counts along the last axis are not multiples of unit {unit}")
 
     def _check_sources(self, shape: Sequence[int], low: Sequence[int], high: Sequence[int]) -> None:
@@ -94,15 +103,15 @@ class PadOp(GraphOp):
         if self.value is not None:
             raise VerifyException(f"a pad value is not used in {mode} mode")
         for extent, before, after in zip(shape, low, high, strict=True):
-            reach = max(before, after)
-            if reach > 0 and (extent == 0 or (mode is PadMode.REFLECT and reach >= extent)):
+            reach = maximum(before, after)
+            if reach > 0 and (extent <= 0 or (mode is PadMode.REFLECT and reach >= extent)):
                 raise VerifyException(f"{mode} padding by {reach} needs more than {extent}")
 
     @property
     def is_border(self) -> bool:
         """Whether the op adds elements of one known value and crops nothing."""
-        counts = (*self.low.get_values(), *self.high.get_values())
-        return self.number is not None and min(counts, default=0) >= 0
+        counts = (*extents_in(self.low), *extents_in(self.high))
+        return self.number is not None and is_fixed(counts) and min(counts, default=0) >= 0
 
     @property
     def number(self) -> int | float | None:
@@ -114,14 +123,14 @@ class PadOp(GraphOp):
 
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if nothing is added."""
-        return None if any(self.low.get_values()) or any(self.high.get_values()) else self.x
+        return None if any(extents_in(self.low)) or any(extents_in(self.high)) else self.x
 
     def decompose(self) -> Sequence[Operation] | None:
         """Return padding of rows in units of a pixel, for copies of pixels with few channels.
 
         All elements of a row are contiguous then, so it can be copied by vectors.
         """
-        counts = [*zip(self.low.get_values(), self.high.get_values(), strict=True)]
+        counts = [*zip(extents_in(self.low), extents_in(self.high), strict=True)]
         axis = max((place for place, each in enumerate(counts) if any(each)), default=-1)
         channels = prod(self.shape[axis + 1 :])
         is_copy = self.mode.data is not PadMode.CONSTANT and self.unit.value.data == 1
@@ -139,7 +148,7 @@ class PadOp(GraphOp):
         if unit > 1:
             x = x.reshape(*x.shape[:-1], -1, unit)
         # Split the last axis into units, and do not pad within them.
-        low, high = _in_units(self.low.get_values(), unit), _in_units(self.high.get_values(), unit)
+        low, high = _in_units(extents_in(self.low), unit), _in_units(extents_in(self.high), unit)
         widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
         options: dict[str, Any] = {"mode": self.mode.data.value}
         if self.mode.data is PadMode.CONSTANT:
@@ -154,7 +163,7 @@ class PadOp(GraphOp):
     def tensor_expression(self, x: te.Tensor, value: te.Tensor | None = None) -> te.Tensor:
         """Return a guarded read in constant mode, else one stage for each padded axis, starting
         with the last. Each stage reads one element of the previous one, which can be inlined."""
-        low, high = self.low.get_values(), self.high.get_values()
+        low, high = extents_in(self.low), extents_in(self.high)
         if self.mode.data is PadMode.CONSTANT:
             return self._constant_expression(x, value)
         for axis, (before, after) in reversed([*enumerate(zip(low, high, strict=True))]):
@@ -164,7 +173,7 @@ class PadOp(GraphOp):
         return x if any(low) or any(high) else te.compute(x.shape, lambda *a: x[a], name="pad")
 
     def _constant_expression(self, x: te.Tensor, value: te.Tensor | None) -> te.Tensor:
-        low = self.low.get_values()
+        low = extents_in(self.low)
 
         def body(*axes: te.Axis) -> te.Expr:
             at: Any = tuple(axis - before for axis, before in zip(axes, low, strict=True))

@@ -16,8 +16,11 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.core.attributes import (
     DepthOrder,
     DepthOrderAttr,
+    Extents,
     Int,
     Ints,
+    extents_attr,
+    extents_in,
     flag,
     integer,
     ints,
@@ -27,6 +30,7 @@ from tcopt.dialects.graph.core.stages import read_broadcast, reshape_indices
 from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
+    as_extents,
     broadcast_shapes,
     check_permutation,
     element_type,
@@ -48,6 +52,10 @@ class MovementOp(GraphOp, ABC):
         """True: each result element is an element of the operand."""
         return True
 
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate like `compute`."""
+        return self.compute(*arrays)
+
 
 @irdl_op_definition
 class ReshapeOp(MovementOp):
@@ -59,16 +67,16 @@ class ReshapeOp(MovementOp):
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
         """One entry of `shape` may be -1: it is inferred from the number of elements."""
         value = SSAValue.get(x)
-        extents = list(map(int, shape))
-        if extents.count(-1) == 1:
-            known = -math.prod(extents)
-            extents[extents.index(-1)] = math.prod(shape_of(value)) // known if known else 0
-        super().__init__([value], result_type=tensor(extents, element_type(value)))
+        result = as_extents(shape)
+        if result.count(-1) == 1:
+            known = -math.prod(result)
+            result[result.index(-1)] = math.prod(shape_of(value)) // known if known else 0
+        super().__init__([value], result_type=tensor(result, element_type(value)))
         self.infer()
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the result's shape with the operand's element type."""
-        if math.prod(shape_of(self.x)) != math.prod(self.shape) or min(self.shape, default=0) < 0:
+        if math.prod(shape_of(self.x)) != math.prod(self.shape) or any(n < 0 for n in self.shape):
             raise VerifyException(f"{self.x.type} and {self.type} differ in number of elements")
         return (tensor(self.shape, element_type(self.x)),)
 
@@ -151,8 +159,8 @@ class BroadcastToOp(MovementOp):
     def __init__(self, x: SSAValue | Operation, shape: Sequence[int]):
         """The result's shape is x's shape broadcast against `shape`, as in ONNX's Expand."""
         value = SSAValue.get(x)
-        extents = broadcast_shapes(shape_of(value), shape)
-        super().__init__([value], result_type=tensor(extents, element_type(value)))
+        result = broadcast_shapes(shape_of(value), shape)
+        super().__init__([value], result_type=tensor(result, element_type(value)))
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the result's shape with the operand's element type."""
@@ -187,18 +195,18 @@ class TileOp(MovementOp):
 
     name = "graph.tile"
 
-    reps = prop_def(Ints)
+    reps = prop_def(Extents)
 
     def __init__(self, x: SSAValue | Operation, reps: Sequence[int]):
-        super().__init__([x], {"reps": ints(reps)})
+        super().__init__([x], {"reps": extents_attr(reps)})
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the extents times the repetitions."""
-        shape, reps = shape_of(self.x), self.reps.get_values()
-        if len(reps) != len(shape) or min(reps, default=0) < 0:
+        shape, reps = shape_of(self.x), extents_in(self.reps)
+        if len(reps) != len(shape) or any(n < 0 for n in reps):
             raise VerifyException(f"reps {list(reps)} do not fit a tensor of rank {len(shape)}")
-        extents = [extent * count for extent, count in zip(shape, reps, strict=True)]
-        return (tensor(extents, element_type(self.x)),)
+        result = [extent * count for extent, count in zip(shape, reps, strict=True)]
+        return (tensor(result, element_type(self.x)),)
 
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if nothing repeats."""
@@ -206,14 +214,14 @@ class TileOp(MovementOp):
 
     def simplify(self) -> Sequence[Operation] | None:
         """Replace by a broadcast, if only axes of extent 1 repeat."""
-        rows = zip(shape_of(self.x), self.reps.get_values(), strict=True)
+        rows = zip(shape_of(self.x), extents_in(self.reps), strict=True)
         unit = all(extent == 1 or count == 1 for extent, count in rows)
         return (BroadcastToOp(self.x, self.shape),) if unit and 0 not in self.shape else None
 
     def decompose(self) -> Sequence[GraphOp] | None:
         """Return a broadcast along a new axis if rows repeat, because an index modulo the row
         length cannot be vectorised."""
-        shape, reps = shape_of(self.x), self.reps.get_values()
+        shape, reps = shape_of(self.x), extents_in(self.reps)
         wide = [axis for axis, extent in enumerate(shape) if extent > 1]
         if not wide or reps[wide[-1]] == 1 or 0 in self.shape:
             return None
@@ -224,11 +232,11 @@ class TileOp(MovementOp):
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""
-        return np.tile(x, self.reps.get_values())
+        return np.tile(x, extents_in(self.reps))
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """Return one stage that reads modulo the operand's extents."""
-        repeated = [count != 1 for count in self.reps.get_values()]
+        repeated = [count != 1 for count in extents_in(self.reps)]
 
         def body(*axes: te.Axis) -> te.Expr:
             rows = zip(axes, x.shape, repeated, strict=True)
@@ -360,7 +368,7 @@ class TriluOp(MovementOp):
     @property
     def diagonal(self) -> int:
         """The diagonal `k`, clamped to the matrix and the diagonals next to it."""
-        *_, rows, columns = shape_of(self.x)
+        *_, rows, columns = type_of(self.x).get_shape()
         return min(max(self.k.value.data, -rows), columns)
 
     def infer(self) -> Sequence[AnyTensor]:

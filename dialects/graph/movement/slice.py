@@ -18,22 +18,29 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, Ints, integer, ints
+from tcopt.dialects.graph.core.attributes import (
+    Extents,
+    Int,
+    Ints,
+    extents_attr,
+    extents_in,
+    integer,
+    ints,
+)
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
-    bytes_of,
     element_type,
     normalize_axis,
     numpy_dtype,
     shape_of,
     tensor,
-    type_of,
 )
 from tcopt.dialects.graph.elementwise.base import same_element_type
 from tcopt.dialects.graph.movement.shape import MovementOp, ReshapeOp
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed, lower_bound
 from tcopt.support.machines.alignment import ALIGNMENT
 
 CACHE_LINE = 64
@@ -47,12 +54,12 @@ _FEW_PARTS = 8
 class SliceOp(MovementOp):
     """The elements at starts + index * steps; the result type determines how many.
 
-    Starts are inside the operand. Steps may be negative, and are 1 by default.
+    Starts are inside the operand; they may be sizes. Steps may be negative, and are 1 by default.
     """
 
     name = "graph.slice"
 
-    starts = prop_def(Ints)
+    starts = prop_def(Extents)
     steps = opt_prop_def(Ints)
 
     def __init__(
@@ -67,7 +74,7 @@ class SliceOp(MovementOp):
         stride = ints(steps) if steps is not None and set(steps) - {1} else None
         super().__init__(
             [value],
-            {"starts": ints(starts), "steps": stride},
+            {"starts": extents_attr(starts), "steps": stride},
             tensor(extents, element_type(value)),
         )
         self.infer()
@@ -81,13 +88,12 @@ class SliceOp(MovementOp):
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the result's shape with the operand's element type."""
-        shape, starts, steps = shape_of(self.x), self.starts.get_values(), self.strides
+        shape, starts, steps = shape_of(self.x), extents_in(self.starts), self.strides
         if not len(shape) == len(starts) == len(steps) == len(self.shape):
             raise VerifyException(f"starts, steps and result do not fit {self.x.type}")
         rows = zip(shape, starts, steps, self.shape, strict=True)
         for axis, (extent, start, step, count) in enumerate(rows):
-            last = start + (count - 1) * step
-            if step == 0 or (count > 0 and not (0 <= start < extent and 0 <= last < extent)):
+            if step == 0 or not _is_inside(extent, start, step, count):
                 raise VerifyException(
                     f"{count} elements from {start} by {step} exceed axis {axis} of {self.x.type}"
                 )
@@ -103,7 +109,7 @@ class SliceOp(MovementOp):
         """Flat index in the operand of the first element, if the result is contiguous in it: a
         range along the outermost axis with an extent above 1, with the inner axes complete. Else
         None."""
-        shape, starts = shape_of(self.x), self.starts.get_values()
+        shape, starts = shape_of(self.x), extents_in(self.starts)
         outer = next((axis for axis, count in enumerate(self.shape) if count != 1), len(shape))
         if 0 in self.shape or shape[outer + 1 :] != self.shape[outer + 1 :]:
             return None
@@ -116,11 +122,11 @@ class SliceOp(MovementOp):
 
     @property
     def subview_offset(self) -> int | None:
-        """Byte offset of a contiguous slice, if it is aligned."""
+        """Byte offset of a contiguous slice, if it is a number and aligned."""
         if (place := self.first_element) is None:
             return None
         offset = place * numpy_dtype(self.type.element_type).itemsize
-        return offset if offset % ALIGNMENT == 0 else None
+        return offset if is_fixed((offset,)) and offset % ALIGNMENT == 0 else None
 
     def unchanged(self) -> SSAValue | None:
         """Return the operand, if all of it is taken."""
@@ -131,8 +137,8 @@ class SliceOp(MovementOp):
         inner = self.x.owner
         if not isinstance(inner, SliceOp) or 0 in self.shape:
             return None
-        outer = zip(self.starts.get_values(), self.strides, strict=True)
-        rows = list(zip(outer, inner.starts.get_values(), inner.strides, strict=True))
+        outer = zip(extents_in(self.starts), self.strides, strict=True)
+        rows = list(zip(outer, extents_in(inner.starts), inner.strides, strict=True))
         starts = [base + start * pitch for (start, _), base, pitch in rows]
         steps = [step * pitch for (_, step), _, pitch in rows]
         return (SliceOp(inner.x, starts, self.shape, steps),)
@@ -141,7 +147,7 @@ class SliceOp(MovementOp):
         """Evaluate the op with numpy."""
         places: list[slice] = []
         for start, step, count in zip(
-            self.starts.get_values(), self.strides, self.shape, strict=True
+            extents_in(self.starts), self.strides, self.shape, strict=True
         ):
             stop = start + count * step
             places.append(slice(start, None if stop < 0 else stop, step))
@@ -149,7 +155,7 @@ class SliceOp(MovementOp):
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """Return one stage that reads at start + index * step."""
-        rows = list(zip(self.starts.get_values(), self.strides, strict=True))
+        rows = list(zip(extents_in(self.starts), self.strides, strict=True))
 
         def body(*axes: te.Axis) -> te.Expr:
             return x[tuple(a * step + start for a, (start, step) in zip(axes, rows, strict=True))]
@@ -225,14 +231,22 @@ class ConcatOp(GraphOp):
     @property
     def is_joined(self) -> bool:
         """Whether the result is contiguous, and the operands fill whole cache lines."""
-        sizes = [bytes_of(type_of(value)) for value in self.inputs]
-        aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1])
-        return self.is_contiguous and aligned and min(sizes) > 0 and len(sizes) > 1
+        item = numpy_dtype(self.type.element_type).itemsize
+        sizes = [prod(shape_of(value)) * item for value in self.inputs]
+        # The offsets are the sums of all sizes but the last.
+        aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1]) and is_fixed(sizes[:-1])
+        return (
+            self.is_contiguous and aligned and min(map(lower_bound, sizes)) > 0 and len(sizes) > 1
+        )
 
     @property
     def selects(self) -> bool:
         """True: each result element is an operand element, selected by its index along the axis."""
         return True
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate like `compute`."""
+        return self.compute(*arrays)
 
     def compute(self, *arrays: Array) -> Array:
         """Evaluate the op with numpy."""
@@ -263,6 +277,15 @@ class ConcatOp(GraphOp):
             return choose(parts)
 
         return te.compute(self.shape, body, name="concat")
+
+
+def _is_inside(extent: int, start: int, step: int, count: int) -> bool:
+    """Whether all elements of a slice are inside of an axis; see `SliceOp`."""
+    if count == 0:
+        return True
+    last = start + (count - 1) * step
+    # The count may be 0 for some values of sizes: compare only the ends that are elements then.
+    return start >= 0 and last < extent if step > 0 else start < extent and last >= 0
 
 
 def _part_of(value: SSAValue) -> tuple[SSAValue, int]:

@@ -111,10 +111,10 @@ class PoolOp(GraphOp):
         if kind is not PoolKind.MAX and not is_float(element_type(self.x)):
             raise VerifyException(f"{kind} pooling expects floats, got {element_type(self.x)}")
         window = self.window
-        exact = window.output(shape[2:])
-        partial = window.output(shape[2:], ceil=True)
-        actual = self.shape[2:]
-        output = partial if actual == partial else exact
+        output = window.output(shape[2:])
+        if self.shape[2:] != output:
+            partial = window.output(shape[2:], ceil=True)
+            output = partial if self.shape[2:] == partial else output
         return (tensor((*shape[:2], *output), element_type(self.x)),)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -44,6 +45,7 @@ from tcopt.dialects.graph.reduction.reduction_parts import (
     longest_axis,
 )
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import maximum, minimum
 
 
 def _mean(x: Array, **options: Any) -> Array:
@@ -69,6 +71,14 @@ _REDUCE: dict[ReduceKind, Callable[..., Array]] = {
 _AFTER: dict[ReduceKind, Callable[[Array], Array]] = {
     ReduceKind.L2: np.sqrt,
     ReduceKind.LOG_SUM: np.log,
+}
+
+# Kinds that reduce sizes to a size.
+_OF_SIZES: dict[ReduceKind, Callable[[Any, Any], Any]] = {
+    ReduceKind.SUM: operator.add,
+    ReduceKind.PROD: operator.mul,
+    ReduceKind.MAX: maximum,
+    ReduceKind.MIN: minimum,
 }
 
 # Kinds whose reduction of a single element is that element.
@@ -191,6 +201,16 @@ class ReduceOp(ReductionOp):
         place = sum(a not in axes for a in range(axis))
         total = ReduceOp(parts, kind=second.value, axes=[place])
         return view, parts, total, ReshapeOp(total, self.shape)
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate sums, products, minima and maxima."""
+        function = _OF_SIZES.get(self.kind.data)
+        if function is None:
+            return None
+        found, combine = arrays[0], np.frompyfunc(function, 2, 1)
+        for axis in reversed(self.axes.get_values()):
+            found = combine.reduce(found, axis, keepdims=self.keepdims is not None)
+        return np.asarray(found, object)
 
     def compute(self, x: Array) -> Array:
         """Evaluate the op with numpy."""

@@ -1,28 +1,40 @@
 """Builds graph ops while a model is imported, and folds constants.
 
-Exporters compute shapes with ordinary operators: Shape, Gather, Concat, Cast and so on. Shapes are
-static here, so these chains are constants. `GraphBuilder.emit` evaluates every op whose operands
-are small constants instead of appending it. Handlers then find shapes and axes in `known`.
+Exporters compute shapes with ordinary operators: Shape, Gather, Concat, Cast and so on. Extents are
+numbers or sizes here. `GraphBuilder.emit` evaluates every op whose operands are small constants
+instead of appending it. Handlers then find shapes and axes in `known`, or in `sizes` if some are
+symbolic.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from onnx import SparseTensorProto
-from xdsl.dialects.builtin import FunctionType, LocationAttr, NameLoc, NoneAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IntegerType,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.size_values import SizesOp
 from tcopt.dialects.graph.core.types import (
     element_of,
     is_float,
+    is_sized,
     like,
     numpy_dtype,
     shape_of,
@@ -30,12 +42,14 @@ from tcopt.dialects.graph.core.types import (
     type_of,
 )
 from tcopt.dialects.graph.core.weights import WeightStore
+from tcopt.dialects.size import set_function_symbols, symbols_in
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.tensors import TensorReader
+from tcopt.support.arithmetic.sizes import Extent, is_fixed, symbols_of, upper_bound
 from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
-from tcopt.support.errors import ImportModelError, UnsupportedError
+from tcopt.support.errors import ImportModelError, UndecidedSize, UnsupportedError
 
 # Shape computations are short; anything above a limit is data and is not folded.
 FLOAT_FOLD_LIMIT = 16
@@ -50,6 +64,7 @@ class GraphBuilder:
 
     Attributes:
         known: arrays of the values that are constants.
+        sizes: object arrays of the values that are extents, some of which are symbolic sizes.
         weights: store for large constants.
         functions: private functions that the ops of the block call.
         limits: limits on tensors and on constant folding.
@@ -78,6 +93,7 @@ class GraphBuilder:
         self.reader = reader
         self.limits = limits
         self.known: dict[SSAValue, np.ndarray] = {}
+        self.sizes: dict[SSAValue, np.ndarray] = {}
         self.functions: list[FuncOp] = []
         self.location: LocationAttr = named_location("model")
         self.extents: dict[SSAValue, SSAValue] = {}
@@ -126,6 +142,7 @@ class GraphBuilder:
         function.function_type = FunctionType.from_lists(
             list(self.block.arg_types), [value.type for value in results]
         )
+        set_function_symbols(function, symbols_in(self.block.arg_types))
         return function
 
     def narrow_checks(self, first: int, condition: SSAValue, holds: bool) -> None:
@@ -163,18 +180,22 @@ class GraphBuilder:
             ImportModelError: the result exceeds the size limit.
         """
         result = op.results[0]
-        own = type_of(result)
-        self.check_size(own.get_shape(), numpy_dtype(own.element_type).itemsize)
+        dtype = numpy_dtype(type_of(result).element_type)
+        self.check_size(type_of(result).get_shape(), dtype.itemsize)
         folded = self._fold(op)
         if folded is not None:
             op.erase()
             return self.constant(folded)
+        sizes = self._fold_sizes(op)
+        if sizes is not None:
+            op.erase()
+            return self.size_values(sizes, dtype)
         op.location = self.location
         self.block.add_op(op)
         return result
 
-    def check_size(self, shape: Sequence[int], itemsize: int) -> None:
-        """Check that the size of a tensor is within the limit.
+    def check_size(self, shape: Sequence[Extent], itemsize: int) -> None:
+        """Check that the size of a tensor is within the limit, for the greatest extents.
 
         Raises:
             ImportModelError: it exceeds the limit.
@@ -186,6 +207,7 @@ class GraphBuilder:
                 f"got {len(shape)}",
                 hint="join dimensions with Reshape",
             )
+        shape = [upper_bound(extent) for extent in shape]
         size, most = math.prod(shape) * itemsize, self.limits.tensor_bytes
         if size > most:
             raise ImportModelError(
@@ -215,7 +237,7 @@ class GraphBuilder:
             return None
         result = type_of(op.results[0])
         limit = FLOAT_FOLD_LIMIT if is_float(result.element_type) else self.limits.folded_elements
-        if math.prod(result.get_shape()) > limit:
+        if op.has_sizes or math.prod(result.get_shape()) > limit:
             return None
         arrays: list[np.ndarray] = []
         for operand in op.operands:
@@ -225,6 +247,42 @@ class GraphBuilder:
             arrays.append(array)
         with strings_in(self.strings):
             return op.evaluate(*arrays)[0]
+
+    def _fold_sizes(self, op: Operation) -> np.ndarray | None:
+        """Evaluate an op on sizes; None if it is not an op on extents alone."""
+        if self.sizes.keys().isdisjoint(op.operands) or not isinstance(op, GraphOp):
+            return None
+        (result,) = op.results
+        if not isinstance(type_of(result).element_type, IntegerType) or is_sized(result):
+            return None
+        arrays: list[np.ndarray] = []
+        for operand in op.operands:
+            array = self.sizes.get(operand, self.known.get(operand))
+            if array is None or array.size > self.limits.folded_elements:
+                return None
+            arrays.append(array)
+        try:
+            found = op.compute_sizes(*arrays)
+        # The program computes the value.
+        except (UndecidedSize, TypeError, ZeroDivisionError):
+            return None
+        return None if found is None else found.reshape(shape_of(result))
+
+    def size_values(self, array: np.ndarray, dtype: np.dtype[Any]) -> SSAValue:
+        """Add an object array of extents as a tensor of integers."""
+        if is_fixed(array.flat):
+            return self.constant(array.astype(dtype))
+        (result,) = self.append(SizesOp(array.shape, list(array.flat), element_of(dtype)))
+        self.sizes[result] = array
+        return result
+
+    def sizes_behind(self, value: SSAValue) -> list[str]:
+        """Return the names of the sizes that a value is computed from; [] if data is needed too."""
+        order = self._steps_to(value)
+        if order is None:
+            return []
+        found = (each for op in order if isinstance(op, SizesOp) for each in op.values.extents)
+        return names_of(found)
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
         """Return the array of a value that depends only on constants; otherwise None.
@@ -236,7 +294,7 @@ class GraphBuilder:
         if value in self.known:
             return self.known[value]
         order = self._steps_to(value)
-        if order is None:
+        if order is None or self.sizes_behind(value):
             return None
         computed: dict[SSAValue, np.ndarray] = {}
         for op in order:
@@ -285,7 +343,8 @@ class GraphBuilder:
             op = pending.pop().owner
             if not isinstance(op, GraphOp):
                 return None
-            left -= sum(math.prod(shape_of(v)) for v in (*op.operands, *op.results))
+            own = (*op.operands, *op.results)
+            left -= sum(math.prod(type_of(v).get_shape()) for v in own)
             if left < 0:
                 return None
             order.append(op)
@@ -386,6 +445,12 @@ class GraphBuilder:
             if isinstance(op, GraphOp | ScanOp) and not any(result.uses for result in op.results):
                 op.detach()
                 op.erase()
+
+
+def names_of(extents: Iterable[Extent]) -> list[str]:
+    """Return the names of the symbols in extents, in order of appearance."""
+    symbols = (symbol for extent in extents for symbol in symbols_of(extent))
+    return list(dict.fromkeys(symbol.name for symbol in symbols))
 
 
 def _measured_name(what: str, where: str) -> str:

@@ -13,14 +13,23 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.graph.control.host_call import HostCallOp
 from tcopt.dialects.graph.control.scan import ScanOp
-from tcopt.dialects.graph.core.types import AnyTensor, numpy_dtype, tensor
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    as_extents,
+    numpy_dtype,
+    shape_of,
+    shape_of_type,
+    tensor,
+)
 from tcopt.dialects.graph.movement.out_of_bounds import OutOfBoundsOp
+from tcopt.dialects.graph.movement.shape import BroadcastToOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.schemas import NodeSchema
-from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError
+from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError, OpenSizeError
 from tcopt.frontends.onnx.model.tensors import text_of
 from tcopt.frontends.onnx.model.types import element_type
+from tcopt.support.arithmetic.sizes import is_fixed, lower_bound, upper_bound
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
 T = TypeVar("T")
@@ -88,6 +97,8 @@ class NodeContext:
         value = self.builder.value_of(operand)
         if operand in self.builder.texts:
             value = self.builder.array_of(operand)
+        if value is None and (names := self.builder.sizes_behind(operand)):
+            raise OpenSizeError(f"{what} of {self.op_type} is computed from sizes", names)
         if value is None:
             value = self._measured(operand, what, MissingValuesError)
         self.check(value.size <= VALUE_LIMIT, f"{what} has {value.size} values")
@@ -98,17 +109,23 @@ class NodeContext:
         return self.known_ints(self.input(index), what)
 
     def known_ints(self, operand: SSAValue, what: str) -> list[int]:
-        """Return a 1-D or scalar integer value as a list; see `decided`."""
-        value = self.decided(operand, what)
+        """Return a 1-D or scalar integer value as a list, in which sizes may be; see `decided`."""
+        value = self.builder.sizes.get(operand)
+        if value is None:
+            value = self.decided(operand, what)
         if value.ndim > 1:
             self.malformed(f"{what} should be a 1-D tensor, not {list(value.shape)}")
-        return [int(v) for v in value.reshape(-1)]
+        return as_extents(value.flat)
 
     def constant_int(self, index: int, what: str) -> int:
         """Return an operand with a single integer; see `constant`."""
         values = self.constant_ints(index, what)
         self.check(len(values) == 1, f"{what} should be one number, not {values}")
         return values[0]
+
+    def has_sizes(self, index: int) -> bool:
+        """Whether operand `index` consists of integers some of which are sizes."""
+        return self.optional_input(index) in self.builder.sizes
 
     def optional_constant_ints(self, index: int, what: str) -> list[int] | None:
         """Return an optional integer operand as a list; None if omitted. See `constant`."""
@@ -211,7 +228,7 @@ class NodeContext:
     # Shapes
 
     def shape(self, value: SSAValue) -> tuple[int, ...]:
-        """Return the static shape of a value."""
+        """Return the extents of a value; some may be sizes."""
         return shape_of(value)
 
     def rank(self, value: SSAValue) -> int:
@@ -282,7 +299,7 @@ class NodeContext:
             slices: types of the slices that `body` returns.
         """
         if steps == 0:
-            return [*states, *(self.zeros((0, *t.get_shape()), t.element_type) for t in slices)]
+            return [*states, *(self.zeros((0, *shape_of_type(t)), t.element_type) for t in slices)]
         rows = [tensor(shape_of(v)[1:], tensor_type(v).element_type) for v in scanned]
         passed = [v for v in fixed if self.known(v) is None]
         types = [*(v.type for v in states), *rows, *(v.type for v in passed)]
@@ -310,17 +327,19 @@ class NodeContext:
         if 0 in shape_of(value):
             return
         known = self.known(value)
+        if known is not None:
+            known = known[(0,) * known.ndim] if not any(known.strides) else known
+            least, most = int(known.min()), int(known.max())
+            rooms = least - low, high - most
+            self.check(
+                all(upper_bound(room) >= 0 for room in rooms),
+                f"{what} from {least} to {most} should be from {low} to {high}",
+            )
+            if all(lower_bound(room) >= 0 for room in rooms):
+                return
         message = f"{self.op_type}: {what} should be from {low} to {high}"
-        if known is None:
-            refused = self.emit(OutOfBoundsOp(value, low=low, high=high))
-            self.builder.checks.append((f"{message} (at {self.where})", refused))
-            return
-        known = known[(0,) * known.ndim] if not any(known.strides) else known
-        least, most = int(known.min()), int(known.max())
-        self.check(
-            low <= least and most <= high,
-            f"{what} from {least} to {most} should be from {low} to {high}",
-        )
+        refused = self.emit(OutOfBoundsOp(value, low=low, high=high))
+        self.builder.checks.append((f"{message} (at {self.where})", refused))
 
     def is_text(self, value: SSAValue) -> bool:
         """Whether a value is a string tensor, i.e. has indices into the string table."""
@@ -380,10 +399,10 @@ class NodeContext:
         Raises:
             MeasuredError: they are not known yet.
         """
-        known = self.builder.value_of(value)
+        known = self.builder.sizes.get(value, self.builder.value_of(value))
         if known is None:
             known = self._measured(value, what, MeasuredError)
-        return [int(v) for v in known.reshape(-1)]
+        return as_extents(known.flat)
 
     def _measured(self, value: SSAValue, what: str, kind: type[MissingValuesError]) -> np.ndarray:
         """Return a value computed by an earlier stage; raise a `kind` error if there is none."""
@@ -400,11 +419,23 @@ class NodeContext:
 
     def zeros(self, shape: Sequence[int], element: Attribute) -> SSAValue:
         """Add a constant of zeros, which needs no memory for the elements."""
-        return self.builder.splat(tuple(shape), numpy_dtype(element).type(0))
+        return self.splat(shape, numpy_dtype(element).type(0))
+
+    def splat(self, shape: Sequence[int], value: np.generic) -> SSAValue:
+        """Add a constant whose elements are all `value`; a broadcast if extents are sizes."""
+        if is_fixed(shape):
+            return self.builder.splat(tuple(shape), value)
+        return self.emit(BroadcastToOp(self.array(np.asarray(value)), shape))
 
     def array(self, value: np.ndarray) -> SSAValue:
         """Add a constant with the array's own type."""
         return self.builder.constant(value)
+
+    def sizes(self, values: Sequence[int] | int) -> SSAValue:
+        """Add a vector or scalar of i64 numbers, some of which may be sizes."""
+        array = np.empty(np.shape(values), object)
+        array[...] = values
+        return self.builder.size_values(array, np.dtype(np.int64))
 
     def output_used(self, index: int) -> bool:
         """Whether the node has a name for its output `index`."""
@@ -435,11 +466,6 @@ def tensor_type(value: SSAValue) -> TensorType[Attribute]:
     """Return the type of a value, which is always a ranked tensor here."""
     assert isinstance(value.type, TensorType)
     return value.type
-
-
-def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """Return the static shape of a value."""
-    return tensor_type(value).get_shape()
 
 
 def count_of(value: SSAValue) -> int:

@@ -67,7 +67,7 @@ def bias_dropout(ctx: NodeContext) -> list[SSAValue | None]:
         ctx.unsupported("BiasDropout in training mode is not supported")
     ctx.operands = ctx.operands[:3]
     total = summed(ctx)
-    mask = ctx.builder.splat(ctx.shape(total), np.True_) if ctx.output_used(1) else None
+    mask = ctx.splat(ctx.shape(total), np.True_) if ctx.output_used(1) else None
     return [total, mask]
 
 

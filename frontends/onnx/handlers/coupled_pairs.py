@@ -28,8 +28,8 @@ def coupled(ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]]) -> 
     """
     classes, rows = pairs[-1][1] + 1, ctx.shape(first)[0]
     matrix = _quadratic(ctx, first, pairs, classes)
-    start = ctx.builder.splat((rows, classes), np.float32(1 / classes))
-    moving = ctx.builder.splat((rows, 1), np.float32(1))
+    start = ctx.splat((rows, classes), np.float32(1 / classes))
+    moving = ctx.splat((rows, 1), np.float32(1))
 
     def body(inner: NodeContext, values: list[SSAValue]) -> list[SSAValue]:
         return _refined(inner, *values)

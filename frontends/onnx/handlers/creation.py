@@ -7,9 +7,12 @@ import math
 import numpy as np
 from xdsl.ir import SSAValue
 
+from tcopt.dialects import graph
+from tcopt.dialects.graph.core.types import as_extents
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.model.types import numpy_dtype
+from tcopt.support.arithmetic.sizes import ceildiv, maximum
 from tcopt.support.data.strings import TEXT, array_of_texts, is_text
 
 
@@ -47,32 +50,34 @@ def constant_of_shape(ctx: NodeContext) -> SSAValue:
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
     value = ctx.get_tensor("value")
     if value is None:
-        return ctx.builder.splat(tuple(shape), np.float32(0))
+        return ctx.splat(shape, np.float32(0))
     ctx.check(value.size == 1, "the value should have one element")
     if is_text(value.dtype):
         ctx.builder.check_made(*shape)
         return ctx.array(np.full(shape, value.reshape(-1)[0], TEXT))
-    return ctx.builder.splat(tuple(shape), value.reshape(-1)[0])
+    return ctx.splat(shape, value.reshape(-1)[0])
 
 
 @handler("Shape")
 def shape(ctx: NodeContext) -> SSAValue:
-    """The shape or a part of it, which is a constant because shapes are static."""
+    """The shape or a part of it: a vector of numbers and sizes."""
     extents = ctx.shape(ctx.input(0))
     start = ctx.get_int("start", 0)
     end = ctx.get_int("end") if ctx.has("end") else len(extents)
-    return ctx.array(np.array(extents[slice(start, end)], np.int64))
+    return ctx.sizes(extents[slice(start, end)])
 
 
 @handler("Size")
 def size(ctx: NodeContext) -> SSAValue:
     """The number of elements."""
-    return ctx.array(np.array(math.prod(ctx.shape(ctx.input(0))), np.int64))
+    return ctx.sizes(math.prod(ctx.shape(ctx.input(0))))
 
 
 @handler("Range", "com.microsoft.Range")
 def value_range(ctx: NodeContext) -> SSAValue:
     """start, start + delta, ... up to limit (exclusive); in onnxruntime, delta defaults to 1."""
+    if any(ctx.has_sizes(index) for index in range(len(ctx.operands))):
+        return _range_of_sizes(ctx)
     start, limit, *rest = (
         ctx.constant(i, f"the {what}").reshape(-1)[0]
         for i, what in enumerate(("start", "limit", "step")[: max(len(ctx.operands), 2)])
@@ -83,6 +88,19 @@ def value_range(ctx: NodeContext) -> SSAValue:
     ctx.builder.check_made(count)
     dtype = start.dtype
     return ctx.array((start + np.arange(count).astype(dtype) * delta).astype(dtype))
+
+
+def _range_of_sizes(ctx: NodeContext) -> SSAValue:
+    """Return a range whose ends are sizes: an affine function of its indices."""
+    start, limit = ctx.constant_int(0, "the start"), ctx.constant_int(1, "the limit")
+    delta = 1 if ctx.optional_input(2) is None else ctx.constant_int(2, "the step")
+    ctx.check(delta != 0, "the step is 0")
+    count = ceildiv(limit - start if delta > 0 else start - limit, abs(delta))
+    shape = as_extents([maximum(count, 0)])
+    places = ctx.emit(graph.IotaOp(shape, ctx.element(ctx.input(0))))
+    if delta != 1:
+        places = ctx.emit(graph.MulOp(places, ctx.literal(delta, places)))
+    return places if start == 0 else ctx.emit(graph.AddOp(places, ctx.input(0)))
 
 
 @handler("EyeLike")

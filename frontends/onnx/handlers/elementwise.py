@@ -104,7 +104,7 @@ def is_inf(ctx: NodeContext) -> SSAValue:
     if positive and negative:
         return ctx.emit(graph.IsInfOp(x))
     if not positive and not negative:
-        return ctx.builder.splat(ctx.shape(x), np.bool_(False))
+        return ctx.splat(ctx.shape(x), np.bool_(False))
     infinity = ctx.literal(np.inf if positive else -np.inf, x)
     return ctx.emit(graph.CompareOp(x, infinity, predicate="eq"))
 

@@ -124,5 +124,5 @@ def feature_vectorizer(ctx: NodeContext) -> SSAValue:
             part = ctx.emit(graph.SliceOp(part, [0, 0], [rows, width]))
         parts.append(part)
         if own < width:
-            parts.append(ctx.builder.splat((rows, width - own), np.float32(0)))
+            parts.append(ctx.splat((rows, width - own), np.float32(0)))
     return ctx.emit(graph.ConcatOp(parts, axis=1))

@@ -120,7 +120,7 @@ def quantized_embed_layer_normalization(ctx: NodeContext) -> list[SSAValue | Non
 def _mask_index(ctx: NodeContext, batch: int) -> SSAValue:
     mask = ctx.optional_input(7)
     if mask is None:
-        return ctx.builder.splat((batch,), np.int32(0))
+        return ctx.splat((batch,), np.int32(0))
     kept = ctx.emit(graph.CompareOp(mask, ctx.literal(1, mask), predicate="eq"))
     return ctx.emit(graph.ReduceOp(cast(ctx, kept, i32), kind="sum", axes=[1], keepdims=False))
 

@@ -151,7 +151,7 @@ def _with_past(
     if room <= total:
         return whole, whole
     zero = ctx.builder.dtype_of(new).type(0)
-    rest = ctx.builder.splat((batch, heads, room - total, size), zero)
+    rest = ctx.splat((batch, heads, room - total, size), zero)
     return whole, ctx.emit(graph.ConcatOp([whole, rest], axis=2))
 
 

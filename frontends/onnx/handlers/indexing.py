@@ -12,11 +12,12 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.normalization import along_axis
+from tcopt.support.arithmetic.sizes import lower_bound
 
 
 def check_range(ctx: NodeContext, indices: SSAValue, extent: int) -> None:
     """Check that indices are in range, and that there is something to read."""
-    ctx.check(extent or 0 in ctx.shape(indices), "there is nothing to gather from")
+    ctx.check(extent != 0 or 0 in ctx.shape(indices), "there is nothing to gather from")
     ctx.require(indices, -extent, extent - 1, f"indices into an axis of {extent}")
 
 
@@ -43,7 +44,9 @@ def gather(ctx: NodeContext) -> SSAValue:
     check_range(ctx, indices, ctx.shape(x)[axis])
     place = ctx.known(indices)
     if place is not None and place.ndim == 0 and ctx.known(x) is None:
-        return _pick(ctx, x, axis, int(place))
+        index = int(place) if place >= 0 else int(place) + ctx.shape(x)[axis]
+        if lower_bound(ctx.shape(x)[axis] - index) > 0 and lower_bound(index) >= 0:
+            return _pick(ctx, x, axis, index)
     return ctx.emit(graph.GatherOp(x, indices, axis=axis))
 
 
@@ -51,7 +54,7 @@ def _pick(ctx: NodeContext, x: SSAValue, axis: int, index: int) -> SSAValue:
     """Read a constant index along an axis by a slice, which can be fused."""
     shape = list(ctx.shape(x))
     starts = [0] * len(shape)
-    starts[axis], shape[axis] = index % shape[axis], 1
+    starts[axis], shape[axis] = index, 1
     part = ctx.emit(graph.SliceOp(x, starts, shape))
     del shape[axis]
     return ctx.emit(graph.ReshapeOp(part, shape))

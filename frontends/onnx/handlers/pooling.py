@@ -127,7 +127,7 @@ def max_unpool(ctx: NodeContext) -> SSAValue:
     inferred = (*shape[:2], *((n - 1) * s + k - a - b for n, s, k, a, b in rows))
     ctx.check(min(inferred) >= 0, f"pads {window.stated_pads} leave nothing")
     zero = ctx.builder.dtype_of(x).type(0)
-    flat = ctx.builder.splat((math.prod(inferred),), zero)
+    flat = ctx.splat((math.prod(inferred),), zero)
     indices = ctx.emit(graph.ReshapeOp(places, (-1,)))
     updates = ctx.emit(graph.ReshapeOp(x, (-1,)))
     ctx.require(indices, 0, math.prod(inferred) - 1, "indices of maxima")

@@ -165,7 +165,7 @@ def dropout(ctx: NodeContext) -> list[SSAValue | None]:
     known = ctx.known(mode)
     ratio = ctx.optional_input(1)
     if mode is None or (known is not None and not known.any()) or _is_zero(ctx, ratio):
-        return [x, ctx.builder.splat(ctx.shape(x), kept) if ctx.output_used(1) else None]
+        return [x, ctx.splat(ctx.shape(x), kept) if ctx.output_used(1) else None]
     wide = f64 if ctx.element(x) == f64 else f32
     share = ctx.array(np.array(0.5, np.float64)) if ratio is None else ratio
     share = reshaped(ctx, cast(ctx, share, wide), ())

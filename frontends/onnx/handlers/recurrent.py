@@ -282,7 +282,7 @@ def _initial(
     batch = ctx.shape(x)[1]
     value = ctx.optional_input(place)
     if value is None:
-        return ctx.builder.splat((batch, hidden), ctx.builder.dtype_of(x).type(0))
+        return ctx.splat((batch, hidden), ctx.builder.dtype_of(x).type(0))
     if batch_first:
         value = ctx.emit(graph.TransposeOp(value, (1, 0, 2)))
     shape = ctx.shape(value)

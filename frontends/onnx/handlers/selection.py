@@ -158,7 +158,7 @@ def _ends(ctx: NodeContext, begins: SSAValue, number: SSAValue, count: int) -> S
 
 def _scattered(ctx: NodeContext, places: SSAValue, values: SSAValue, count: int) -> SSAValue:
     """Scatter values to indices that are a permutation."""
-    zeros = ctx.builder.splat((count,), np.int64(0))
+    zeros = ctx.splat((count,), np.int64(0))
     return ctx.emit(graph.ScatterElementsOp(zeros, places, values, axis=0))
 
 

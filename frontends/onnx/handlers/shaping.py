@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.types import broadcast_shapes
+from tcopt.dialects.graph.elementwise.of_sizes import is_equal
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 
@@ -25,13 +26,15 @@ def reshape(ctx: NodeContext) -> SSAValue:
     own, shape = ctx.shape(x), ctx.constant_ints(1, "the shape")
     if not ctx.get_bool("allowzero", 0):
         for axis, extent in enumerate(shape):
-            if extent == 0:
+            if axis < len(own) and extent == own[axis]:
+                continue
+            if is_equal(extent, 0):
                 ctx.check(axis < len(own), f"shape {shape} copies an axis that data lacks")
                 shape[axis] = own[axis]
     if shape.count(-1) == 1:
         others = math.prod(extent for extent in shape if extent != -1)
         total = math.prod(own)
-        ctx.check(others > 0 and total % others == 0, f"{list(own)} does not reshape to {shape}")
+        ctx.check(others != 0 and total % others == 0, f"{list(own)} does not reshape to {shape}")
         shape[shape.index(-1)] = total // others
     ctx.check(
         all(extent >= 0 for extent in shape) and math.prod(shape) == math.prod(own),
@@ -61,11 +64,11 @@ def squeeze(ctx: NodeContext) -> SSAValue:
     shape = ctx.shape(x)
     given = ctx.get_ints("axes") if ctx.opset < 13 else ctx.optional_constant_ints(1, "axes")
     if given is None:
-        axes = [axis for axis, extent in enumerate(shape) if extent == 1]
+        axes = [axis for axis, extent in enumerate(shape) if is_equal(extent, 1)]
     else:
         axes = ctx.axes(given, len(shape))
         ctx.check(
-            all(shape[axis] == 1 for axis in axes),
+            all(is_equal(shape[axis], 1) for axis in axes),
             f"axes {given} of {list(shape)} are not all of extent 1",
         )
     return reshaped(ctx, x, [n for axis, n in enumerate(shape) if axis not in axes])

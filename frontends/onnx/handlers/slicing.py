@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.core.types import as_extents
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.support.arithmetic.sizes import Extent, ceildiv, is_fixed, maximum, minimum, upper_bound
 
 
 @handler("Slice", until=10)
@@ -49,14 +51,31 @@ def _slice(
     ctx.check(0 not in steps, "a step is 0")
     first, extents, strides = [0] * len(shape), list(shape), [1] * len(shape)
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        places = range(*slice(start, end, step).indices(shape[axis]))
-        extents[axis] = len(places)
+        first[axis], extents[axis] = slice_range(start, end, step, shape[axis])
         # With at most one element the step is irrelevant; 1 is canonical.
-        first[axis] = places.start if len(places) else 0
-        strides[axis] = step if len(places) > 1 else 1
+        strides[axis] = step if upper_bound(extents[axis]) > 1 else 1
     if tuple(extents) == shape and set(strides) <= {1}:
         return x
     return ctx.emit(graph.SliceOp(x, first, extents, strides))
+
+
+def slice_range(start: int, end: int, step: int, extent: int) -> tuple[int, int]:
+    """Return the first index of a slice along an axis, and the number of its elements.
+
+    Arguments but the step may be sizes.
+    """
+    if is_fixed((start, end, extent)):
+        places = range(*slice(start, end, step).indices(extent))
+        return (places.start if len(places) else 0), len(places)
+    least, most = (0, extent) if step > 0 else (-1, extent - 1)
+
+    def clamped(place: int) -> Extent:
+        return minimum(maximum(place + extent if place < 0 else place, least), most)
+
+    first, last = clamped(start), clamped(end)
+    count = ceildiv(last - first if step > 0 else first - last, abs(step))
+    found = as_extents((first if upper_bound(count) > 0 else 0, maximum(count, 0)))
+    return found[0], found[1]
 
 
 @handler("Split")
@@ -70,13 +89,14 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
     if sizes is None:
         parts = ctx.get_int("num_outputs", count) if ctx.opset >= 18 else count
         ctx.check(parts == count, f"num_outputs is {parts}, the node has {count} outputs")
-        whole = -(-total // parts)
+        whole = ceildiv(total, parts)
         ctx.check(
             ctx.opset >= 18 or total % parts == 0, f"{total} does not split into {parts} parts"
         )
-        sizes = [max(min(whole, total - i * whole), 0) for i in range(parts)]
+        ends = (maximum(minimum(whole, total - i * whole), 0) for i in range(parts))
+        sizes = as_extents(ends)
     ctx.check(
-        len(sizes) == count and min(sizes) >= 0 and sum(sizes) == total,
+        len(sizes) == count and all(size >= 0 for size in sizes) and sum(sizes) == total,
         f"sizes {sizes} do not split {total} into {count} parts",
     )
     results: list[SSAValue | None] = []
@@ -87,7 +107,7 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
         part = (
             x
             if size == total
-            else ctx.emit(graph.SliceOp(x, starts if size else [0] * len(starts), extents))
+            else ctx.emit(graph.SliceOp(x, [0] * len(starts) if size == 0 else starts, extents))
         )
         results.append(part)
         start += size
@@ -140,14 +160,14 @@ def _pad(
     low, high = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):
         low[axis], high[axis] = pads[index], pads[index + len(axes)]
-    if not any(low) and not any(high):
+    if all(count == 0 for count in (*low, *high)):
         return x
     mode = ctx.get_string("mode")
     ctx.check(mode in ("constant", "reflect", "edge", "wrap"), f"mode cannot be {mode!r}")
     if mode == "constant":
         return ctx.emit(graph.PadOp(x, value, low=low, high=high))
-    cropped = [[min(count, 0) for count in counts] for counts in (low, high)]
-    if any(map(any, cropped)):
+    if any(count < 0 for count in (*low, *high)):
+        cropped = [[min(count, 0) for count in counts] for counts in (low, high)]
         # Crop first, as in onnxruntime: cropped elements are not repeated.
         x = ctx.emit(graph.PadOp(x, low=cropped[0], high=cropped[1]))
         low, high = ([max(count, 0) for count in counts] for counts in (low, high))

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tcopt.support.arithmetic.size_parser import names_in
+from tcopt.support.arithmetic.sizes import Extent, Size
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import ImportModelError, InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from xdsl.ir import SSAValue
 
-Dimension = int | str | None
+Dimension = Extent | str | None
 
 
 class MissingShapesError(InputError):
@@ -67,14 +68,33 @@ def _fixing_advice(inputs: Mapping[str, Sequence[Dimension] | None]) -> str:
     return "; ".join(ways)
 
 
-def _example(dim: Dimension) -> int:
-    return dim if isinstance(dim, int) else 1
+def _example(dim: Dimension) -> Extent:
+    return dim if isinstance(dim, int | Size) else 1
 
 
 def _dims_text(dims: Sequence[Dimension] | None) -> str:
     if dims is None:
         return "of unknown rank"
     return "[" + ", ".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+class OpenSizeError(UnsupportedError):
+    """A node needs the value of a size, of which only the range is known.
+
+    `names` has the sizes that the node depends on.
+    """
+
+    code = "open-size"
+
+    def __init__(self, message: str, names: Sequence[str], *, where: str | None = None):
+        self.names = tuple(names)
+        given = ", ".join(f'"{name}"' for name in names)
+        ranges = " ".join(f"--dim {shlex.quote(f'{name}=1..512?')}" for name in names)
+        super().__init__(
+            f"{message}: this needs the value of {given}, which has a range",
+            where=where,
+            hint=f"compile for each value when it is known, as in {ranges}, or give a number",
+        )
 
 
 class ExpansionError(ImportModelError):

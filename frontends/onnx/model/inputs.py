@@ -13,6 +13,7 @@ from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
 from tcopt.support.arithmetic.size_parser import names_in, parse_size
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
+from tcopt.support.arithmetic.sizes import Extent, Size, lower_bound
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import (
@@ -21,6 +22,9 @@ from tcopt.support.errors import (
     ParsingError,
     UnsupportedError,
 )
+
+Declared = int | str | None
+"""A dimension in the model: a number, a name, or None if it is unknown."""
 
 
 @dataclass
@@ -41,12 +45,13 @@ class ModelInput:
     dtype: np.dtype
     dims: list[Dimension] | None
     value: np.ndarray | None = None
-    shape: tuple[int, ...] = field(default=())
-    declared: tuple[Dimension, ...] | None = field(init=False)
+    shape: tuple[Extent, ...] = field(default=())
+    declared: tuple[Declared, ...] | None = field(init=False)
     kind: Kind = Kind.TENSOR
 
     def __post_init__(self) -> None:
-        self.declared = None if self.dims is None else tuple(self.dims)
+        dims = self.dims
+        self.declared = None if dims is None else tuple(d for d in dims if not isinstance(d, Size))
 
 
 def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
@@ -79,17 +84,18 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
     element = declared_element(tensor.elem_type, info.name)
     dims = declared_dims(tensor)
     dtype = declared_dtype(tensor.elem_type, info.name)
-    return ModelInput(info.name, element, dtype, dims, kind=kind)
+    own: list[Dimension] | None = None if dims is None else [*dims]
+    return ModelInput(info.name, element, dtype, own, kind=kind)
 
 
-def declared_dims(tensor: TypeProto.Tensor) -> list[Dimension] | None:
+def declared_dims(tensor: TypeProto.Tensor) -> list[Declared] | None:
     """Return the dimensions of a declared tensor; None if its rank is open."""
     if not tensor.HasField("shape"):
         return None
     return [_declared_dim(dim) for dim in tensor.shape.dim]
 
 
-def _declared_dim(dim: TensorShapeProto.Dimension) -> Dimension:
+def _declared_dim(dim: TensorShapeProto.Dimension) -> Declared:
     """Convert a dimension to a number, a name, or None if it is unknown.
 
     ONNX requires names to be identifiers. Exporters also write sizes such as `past + 1`, and other
@@ -123,7 +129,7 @@ def fix_inputs(
         lists = {item.name: item.kind for item in inputs if item.kind is not Kind.TENSOR}
         return MissingShapesError(missing, lists)
     for item in inputs:
-        item.shape = tuple(d for d in item.dims or () if isinstance(d, int))
+        item.shape = tuple(d for d in item.dims or () if isinstance(d, int | Size))
     return None
 
 
@@ -168,7 +174,7 @@ class Symbols:
 
     Args:
         inputs: inputs whose declarations use the symbols.
-        dims: extents given for symbols.
+        dims: extents or ranges given for symbols.
 
     Raises:
         InputError: a symbol does not exist, or its extent is invalid.
@@ -179,32 +185,27 @@ class Symbols:
         declared = (d for item in tensors for d in item.dims or ())
         self._known = {d for d in declared if isinstance(d, str)}
         self._parts = {name for d in self._known for name in names_in(d)}
-        self.extents: dict[str, int] = {}
+        self.extents: dict[str, Extent] = {}
         self.given = frozenset(dims)
         self._origins: dict[str, str] = {}
         for name, given in dims.items():
-            extent = self._given(name, given)
-            self.extents[name], self._origins[name] = extent, f"dims give {name} = {extent}"
+            self._check(name)
+            known = given_size(name, given)
+            self.extents[name] = known.size(name) if isinstance(known, SizeRange) else known
+            self._origins[name] = f"dims give {name} = {known}"
 
-    def _given(self, name: str, given: GivenSize) -> int:
-        """Check the extent that the user gives for a symbol."""
+    def _check(self, name: str) -> None:
         if name not in self._known | self._parts:
             listed = ", ".join(sorted(self._known)) or "none that has a name"
             raise InputError(
                 f"the inputs of the model have no dimension {name!r}",
                 hint=f"open dimensions are {listed}",
             )
-        extent = given_size(name, given)
-        if isinstance(extent, SizeRange):
-            raise UnsupportedError(
-                f"dimension {name!r} cannot have the range {extent}: a program has one size",
-                hint="give a number, or compile the model without it: each size is then compiled "
-                "when it is first run",
-            )
-        return extent
 
     def fix(self, name: str, extent: int, origin: str) -> str | None:
         """Fix the extent of a symbol; return the origin of a conflicting one, or None."""
+        if isinstance(self.extents.get(name), Size):
+            self.extents[name], self._origins[name] = extent, origin
         if self.extents.setdefault(name, extent) != extent:
             return self._origins[name]
         self._origins.setdefault(name, origin)
@@ -222,7 +223,7 @@ class Symbols:
         return name if extent is None else extent
 
 
-def derived_extent(dim: str, extents: Mapping[str, int]) -> int | None:
+def derived_extent(dim: str, extents: Mapping[str, Extent]) -> Extent | None:
     """Return the extent of a dimension such as `past + 1`; None if a name of it is not known.
 
     It is also None if the result is not an extent, as for `length - 8` with a length of 4.
@@ -231,13 +232,13 @@ def derived_extent(dim: str, extents: Mapping[str, int]) -> int | None:
         found = parse_size(dim, extents)
     except ParsingError:
         return None
-    return found if isinstance(found, int) and found >= 0 else None
+    return found if lower_bound(found) >= 0 else None
 
 
 def _is_static(item: ModelInput) -> bool:
     if item.kind is not Kind.TENSOR or item.dims is None:
         return False
-    return all(isinstance(d, int) for d in item.dims)
+    return all(isinstance(d, int | Size) for d in item.dims)
 
 
 def _fix_value(item: ModelInput, value: np.ndarray) -> None:

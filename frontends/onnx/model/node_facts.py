@@ -8,7 +8,7 @@ from onnx import NodeProto, SparseTensorProto
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.core.types import type_of
+from tcopt.dialects.graph.core.types import shape_of, type_of
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.types import onnx_element_type, onnx_type_name
 from tcopt.frontends.onnx.model.values import OptionalValue, Scope, SequenceValue, Value
@@ -69,7 +69,7 @@ def _value_text(value: Value) -> str:
         case SSAValue() if isinstance(value.type, TensorType):
             own = type_of(value)
             return _tensor_text(
-                onnx_type_name(onnx_element_type(own.element_type)), own.get_shape()
+                onnx_type_name(onnx_element_type(own.element_type)), shape_of(value)
             )
         case SequenceValue():
             return f"{len(value.items)} tensors"

@@ -22,6 +22,9 @@ Source: TypeAlias = "str | Path | bytes | ModelProto"
 Shapes = Mapping[str, Any]
 """Shapes by input name: for a sequence a list of shapes, for an absent optional None."""
 
+Dims = Mapping[str, GivenSize]
+"""Sizes of open dimensions by name: a number, or a range such as `"1..512"` or `(1, 512)`."""
+
 Values = Mapping[str, NDArray[Any]]
 
 CODE = {"changes_code": True}
@@ -47,7 +50,7 @@ class ImportOptions:
 
     shapes: Shapes = field(default_factory=dict[str, Any], metadata=CODE)
     values: Values = field(default_factory=dict[str, NDArray[Any]], metadata=CODE)
-    dims: Mapping[str, GivenSize] = field(default_factory=dict[str, GivenSize], metadata=CODE)
+    dims: Dims = field(default_factory=dict[str, GivenSize], metadata=CODE)
     limits: ModelLimits = field(default=DEFAULT_LIMITS, metadata=CODE)
     follow_links: bool = field(default=False, metadata=CODE)
     stage: ImportStage | None = field(default=None, metadata=CODE)

@@ -9,11 +9,11 @@ from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto
 from xdsl.ir import SSAValue
 
 from tcopt.dialects.graph.core.types import shape_of, type_of
-from tcopt.frontends.onnx.model.errors import Dimension
-from tcopt.frontends.onnx.model.inputs import ModelInput, declared_dims
+from tcopt.frontends.onnx.model.inputs import Declared, ModelInput, declared_dims
 from tcopt.frontends.onnx.model.lists import described
 from tcopt.frontends.onnx.model.types import element_type, tensor_declaration
 from tcopt.frontends.onnx.model.values import MapsValue, OptionalValue, SequenceValue, Value
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import TEXT_NAME
 from tcopt.support.data.structures import Count, Kind, tensor_names
@@ -108,17 +108,17 @@ def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[
 
 def result_dims(
     inputs: Sequence[ModelInput], infos: Sequence[ValueInfoProto], results: Results
-) -> list[list[Dimension] | None]:
+) -> list[list[Declared] | None]:
     """Return the declared dimensions of results, as far as they agree with the computed shapes.
 
     None for a result without declared dimensions, or declared with another rank.
     """
-    extents: dict[str, int] = {}
+    extents: dict[str, Extent] = {}
     for item in inputs:
         pairs = zip(item.declared or (), item.shape, strict=False)
         extents.update((own, extent) for own, extent in pairs if isinstance(own, str))
     declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
-    found: list[list[Dimension] | None] = []
+    found: list[list[Declared] | None] = []
     for name, value in results:
         dims = declared.get(name)
         shape = shape_of(value)
@@ -130,11 +130,13 @@ def result_dims(
     return found
 
 
-def _agreed(own: Dimension, extent: int, extents: dict[str, int]) -> Dimension:
+def _agreed(own: Declared, extent: Extent, extents: dict[str, Extent]) -> Declared:
     """Keep an open dimension, or a symbol that has this extent everywhere; else the extent."""
-    if isinstance(own, str):
-        return own if extents.setdefault(own, extent) == extent else extent
-    return None if own is None else extent
+    if isinstance(own, str) and extents.setdefault(own, extent) == extent:
+        return own
+    if own is None and isinstance(extent, int):
+        return None
+    return extent if isinstance(extent, int) else str(extent)
 
 
 def typed_outputs(model: ModelProto) -> Sequence[ValueInfoProto]:

@@ -17,7 +17,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.core.types import numpy_dtype, shape_of, tensor, type_of
+from tcopt.dialects.graph.core.types import (
+    numpy_dtype,
+    shape_of,
+    shape_of_type,
+    tensor,
+    type_of,
+)
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.model.errors import MissingValuesError
@@ -457,7 +463,7 @@ class Bodies:
         types = [type_of(value) for value in slices]
         if steps == 0:
             empty = [
-                self.ctx.array(np.zeros((0, *t.get_shape()), numpy_dtype(t.element_type)))
+                self.ctx.array(np.zeros((0, *shape_of_type(t)), numpy_dtype(t.element_type)))
                 for t in types
             ]
             self.ctx.builder.mark_texts(slices, empty)

@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, ModelProto, NodeProto, TypeProto
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph.core.types import type_of
+from tcopt.dialects.graph.core.types import shape_of, type_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
 from tcopt.frontends.onnx.model.errors import ExpansionError
 from tcopt.frontends.onnx.model.limits import ModelLimits
@@ -144,10 +144,9 @@ def _type_proto(value: Value) -> TypeProto:
         return onnx.helper.make_sequence_type_proto(element)
     if not isinstance(value, SSAValue):
         return TypeProto()
-    type = type_of(value)
-    return onnx.helper.make_tensor_type_proto(
-        onnx_element_type(type.element_type), type.get_shape()
-    )
+    dims = [n if isinstance(n, int) else str(n) for n in shape_of(value)]
+    element = onnx_element_type(type_of(value).element_type)
+    return onnx.helper.make_tensor_type_proto(element, dims)
 
 
 def bound_nodes(function: FunctionProto, call: NodeProto) -> list[NodeProto]:

@@ -11,7 +11,12 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.types import shape_of
-from tcopt.frontends.onnx.context.builder import GraphBuilder, name_hint, named_location
+from tcopt.frontends.onnx.context.builder import (
+    GraphBuilder,
+    name_hint,
+    named_location,
+    names_of,
+)
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import Handler, find_handler, handled_since
 from tcopt.frontends.onnx.context.schemas import (
@@ -20,7 +25,11 @@ from tcopt.frontends.onnx.context.schemas import (
     find_schema,
     opset_advice,
 )
-from tcopt.frontends.onnx.model.errors import ExpansionError, MissingValuesError
+from tcopt.frontends.onnx.model.errors import (
+    ExpansionError,
+    MissingValuesError,
+    OpenSizeError,
+)
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, operator_name
@@ -163,7 +172,8 @@ class NodeImporter:
         except _MISTAKES as mistake:
             if self._awaits(mistake, node, scope, depth):
                 return
-            self._report(_as_error(mistake, node.op_type), node, scope, where)
+            error = self._about_sizes(mistake, node, scope) or _as_error(mistake, node.op_type)
+            self._report(error, node, scope, where)
             results = [FAILED] * len(node.output)
         if staging is not None and not depth and staging.lacks(node, scope):
             return
@@ -173,6 +183,26 @@ class NodeImporter:
             scope[name] = value
             if isinstance(value, SSAValue) and value.name_hint is None:
                 value.name_hint = name_hint(name)
+
+    def _about_sizes(
+        self, mistake: Exception, node: NodeProto, scope: Scope
+    ) -> OpenSizeError | None:
+        """Return the error for a node that cannot be imported because its operands have sizes."""
+        if isinstance(mistake, OpenSizeError):
+            return mistake
+        operands = [scope.get(name) for name in node.input]
+        tensors = [value for value in operands if isinstance(value, SSAValue)]
+        extents = [extent for value in tensors for extent in shape_of(value)]
+        for value in tensors:
+            if value in self.builder.sizes:
+                extents += self.builder.sizes[value].flat
+        names = names_of(extents)
+        if not names or isinstance(mistake, MemoryError | RecursionError):
+            return None
+        text = mistake.message if isinstance(mistake, TcoptError) else str(mistake)
+        error = OpenSizeError(f"{node.op_type} cannot be imported: {text}", names)
+        error.__cause__ = mistake
+        return error
 
     def _awaits(self, mistake: Exception, node: NodeProto, scope: Scope, depth: int) -> bool:
         """Whether a node is left to a later stage, which knows more values."""

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from tcopt.dialects.graph.core.constant import ConstantOp, is_uniform
-from tcopt.dialects.graph.core.types import Array, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.core.types import Array, numpy_dtype, shape_of_type, type_of, zeros
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 
 LITERAL_ELEMENTS = 16
@@ -35,7 +35,7 @@ class Constants:
                 return literal
             return self.store.get(op.weight_name or "")
         type = type_of(value)
-        if 0 in type.get_shape():
+        if 0 in shape_of_type(type):
             return zeros(type)
         return None
 

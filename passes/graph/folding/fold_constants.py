@@ -15,7 +15,14 @@ from xdsl.traits import Pure
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import Array, bytes_of, numpy_dtype, type_of, zeros
+from tcopt.dialects.graph.core.types import (
+    Array,
+    bytes_of,
+    numpy_dtype,
+    shape_of_type,
+    type_of,
+    zeros,
+)
 from tcopt.passes.graph.folding.constants import Constants, EraseUnusedConstant
 from tcopt.support.ir.rewriting import rewrite
 
@@ -50,7 +57,7 @@ class FoldEmpty(RewritePattern):
         if not isinstance(op, GraphOp | ScanOp):
             return
         types = [type_of(result) for result in op.results if isinstance(result.type, TensorType)]
-        if len(types) < len(op.results) or any(0 not in t.get_shape() for t in types):
+        if len(types) < len(op.results) or any(0 not in shape_of_type(t) for t in types):
             return
         if isinstance(op, ScanOp):
             self.steps.add(op.body.string_value())

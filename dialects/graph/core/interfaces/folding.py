@@ -8,6 +8,8 @@ from xdsl.interfaces import HasCanonicalizationPatternsInterface, HasFolderInter
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
+from tcopt.dialects.graph.core.types import Array
+
 
 class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface):
     """Interface used by canonicalisation: existing values or fewer ops that replace an op."""
@@ -27,6 +29,15 @@ class FoldingInterface(HasFolderInterface, HasCanonicalizationPatternsInterface)
         """Whether an import may evaluate the op on small constants; False where passes match the
         structure of its operands."""
         return True
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Evaluate the only result on integer arrays, some of which are object arrays of sizes.
+
+        None if the op has no such evaluation; an UndecidedSize or TypeError if it depends on the
+        values of sizes.
+        """
+        del arrays
+        return None
 
     def simplify(self) -> Sequence[Operation] | None:
         """Return fewer or cheaper ops that compute the same, the last one being the result.

@@ -31,11 +31,15 @@ from tcopt.dialects.graph.core.types import (
     Array,
     is_half,
     numpy_dtype,
+    shape_of,
     tensor,
     type_of,
     zeros,
 )
+from tcopt.dialects.size import DimsAttr
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed
+from tcopt.support.errors import UndecidedSize
 from tcopt.support.ir.quick_ir import init_op
 
 
@@ -109,8 +113,16 @@ class GraphOp(
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the first result."""
-        return self.type.get_shape()
+        """The extents of the first result; see `shape_of`."""
+        return shape_of(self.results[0])
+
+    @property
+    def has_sizes(self) -> bool:
+        """Whether a result's extent or a property is a size."""
+        properties = self.properties.values()
+        return any(isinstance(value, DimsAttr) for value in properties) or any(
+            not is_fixed(shape_of(result)) for result in self.results
+        )
 
     def with_operands(self, operands: Sequence[SSAValue], shape: Sequence[int]) -> Self:
         """Return the same op on other operands, with a result of another shape."""
@@ -131,7 +143,7 @@ class GraphOp(
 
         `compute` is called only if some result has elements; empty results are created directly.
         """
-        if not any(math.prod(type_of(result).get_shape()) for result in self.results):
+        if not any(math.prod(shape_of(result)) for result in self.results):
             return tuple(zeros(type_of(result)) for result in self.results)
         wide = [
             array.astype(np.float32) if is_half(type_of(operand).element_type) else array
@@ -141,9 +153,8 @@ class GraphOp(
             computed = self.compute_all(*wide)
         values: list[Array] = []
         for value, result in zip(computed, self.results, strict=True):
-            type_ = type_of(result)
-            dtype = numpy_dtype(type_.element_type)
-            values.append(np.asarray(value).astype(dtype, copy=False).reshape(type_.get_shape()))
+            dtype = numpy_dtype(type_of(result).element_type)
+            values.append(np.asarray(value).astype(dtype, copy=False).reshape(shape_of(result)))
         return tuple(values)
 
     def verify_(self) -> None:
@@ -152,7 +163,10 @@ class GraphOp(
             type = type_of(value)
             if not type.has_static_shape():
                 raise VerifyException(f"{type} has a dynamic dimension")
-        inferred = self.infer()
+        try:
+            inferred = self.infer()
+        except UndecidedSize as error:
+            raise VerifyException(str(error)) from error
         if len(inferred) != len(self.results):
             raise VerifyException(f"expected {len(inferred)} results, got {len(self.results)}")
         for result, expected in zip(self.results, inferred, strict=True):

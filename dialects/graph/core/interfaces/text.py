@@ -114,9 +114,11 @@ def _parse_value(parser: Parser, constraint: Any) -> Attribute:
             return base(parser.parse_str_enum(base.enum_type))  # pyright: ignore
     if constraint is None or not _is_array(constraint):
         return parser.parse_attribute()
-    numbers = parser.parse_comma_separated_list(
+    numbers = parser.parse_optional_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parse_number(parser)
     )
+    if numbers is None:
+        return parser.parse_attribute()
     if any(isinstance(number, float) for number in numbers):
         return floats(numbers)
     return ints([int(number) for number in numbers])
