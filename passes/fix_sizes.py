@@ -46,6 +46,7 @@ from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.analysis.indexing import IndexedOp, set_access
 from tcopt.support.arithmetic.affine import simplify, substitute
 from tcopt.support.arithmetic.intervals import UNBOUNDED
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Extent, is_fixed, upper_bound
 from tcopt.support.arithmetic.sizes import substitute as substitute_size
 from tcopt.support.errors import InputError, PassFailedError
@@ -121,24 +122,45 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     Raises:
         InputError: no function has a size of this name, or the number is not in its range.
     """
-    hosts = [op for op in module.ops if not isinstance(op, te.FuncOp | loop.FuncOp)]
-    calls = [op for host in hosts for op in host.walk() if _is_call(op)]
-    called = {call.properties["callee"] for call in calls}
-    alone = [
-        op
-        for op in module.ops
-        if isinstance(op, te.FuncOp | loop.FuncOp) and SymbolRefAttr(op.sym_name) not in called
-    ]
-    _check([*hosts, *alone], values)
-    for host in hosts:
-        _fix_ops(host, values)
-    for function in alone:
-        _fix_function(function, values)
+    symbols = free_symbols(module)
+    _check(symbols, values)
+    calls = _calls(module)
+    for function in _uncalled(module):
+        if isinstance(function, te.FuncOp | loop.FuncOp):
+            _fix_function(function, values)
+        else:
+            _fix_ops(function, values)
     _specialise(module, calls, values)
 
 
-def _check(functions: Sequence[Operation], values: Values) -> None:
-    symbols = [symbol for function in functions for symbol in function_symbols(function)]
+def free_symbols(module: ModuleOp) -> tuple[Symbol, ...]:
+    """Return the sizes of a module to which no call gives values, without duplicates."""
+    found = (symbol for function in _uncalled(module) for symbol in function_symbols(function))
+    return tuple(dict.fromkeys(found))
+
+
+def _calls(module: ModuleOp) -> list[Operation]:
+    """Return the calls that give values to sizes."""
+    return [
+        op
+        for function in module.ops
+        if not isinstance(function, te.FuncOp | loop.FuncOp)
+        for op in function.walk()
+        if _is_call(op)
+    ]
+
+
+def _uncalled(module: ModuleOp) -> list[Operation]:
+    """Return the functions to whose sizes no call gives values."""
+    called = {call.properties["callee"] for call in _calls(module)}
+    return [
+        op
+        for op in module.ops
+        if not isinstance(op, te.FuncOp | loop.FuncOp) or SymbolRefAttr(op.sym_name) not in called
+    ]
+
+
+def _check(symbols: Sequence[Symbol], values: Values) -> None:
     for name, number in values.items():
         named = [symbol for symbol in symbols if symbol.name == name]
         if not named:

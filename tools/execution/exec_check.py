@@ -31,6 +31,7 @@ from tcopt.support.errors import (
 from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
+from tcopt.tools.execution.drawn_sizes import at_sizes, draw_sizes
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import Digests
 from tcopt.tools.execution.native_process import NativeFault
@@ -62,11 +63,13 @@ class LevelChain:
 
     Attributes:
         note: about the inputs, for the end of messages.
+        sizes: numbers of the module's sizes, by name.
         feeds: values for the arguments of each function that is run.
     """
 
     tracer: Tracer
     note: str
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
     feeds: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
 
 
@@ -100,10 +103,31 @@ class ExecCheck(Instrument):
     def start(self, ctx: Context, module: ModuleOp) -> None:
         self._ctx = ctx
         base, digests = Tolerance(self.rtol, self.atol), Digests()
-        for tolerance, note in ((base, ""), (replace(base, overflows=True), LARGE_NOTE)):
-            tracer = Tracer(tolerance, digests, self.limit, frozenset(self.only))
-            self._chains.append(LevelChain(tracer, note))
         given = read_arrays(self.inputs)
+        for draw, sizes in enumerate(draw_sizes(module, self.seed)):
+            note = f", at {', '.join(f'{n} = {v}' for n, v in sizes.items())}" if sizes else ""
+            kinds = [(base, note), (replace(base, overflows=True), note + LARGE_NOTE)]
+            chains = [
+                LevelChain(
+                    Tracer(tolerance, digests, self.limit, frozenset(self.only)), text, sizes
+                )
+                for tolerance, text in (kinds if draw == 0 else kinds[:1])
+            ]
+            self._feed(chains, at_sizes(module, sizes), given)
+            self._chains += chains
+        with PreparedCode() as code:
+            for chain in self._chains:
+                try:
+                    fixed = at_sizes(module, chain.sizes)
+                    chain.tracer.accept(chain.tracer.run(fixed, chain.feeds, code))
+                except EmitterFault as error:
+                    raise _emitter_fault("before the first pass", error, chain) from None
+            self._mark = _fingerprint(module, code)
+        entries = self._chains[0].feeds
+        _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
+
+    def _feed(self, chains: list[LevelChain], module: ModuleOp, given: dict[str, Array]) -> None:
+        """Set the inputs of chains: normal values, and large ones in the second chain, if any."""
         entries = _entries(module)
         if "main" not in entries and any(name in entries for name in self.only):
             entries = {name: func for name, func in entries.items() if name in self.only}
@@ -114,21 +138,14 @@ class ExecCheck(Instrument):
             own = _given_for(specs, given, len(entries))
             values = make_inputs(specs, own, seed=self.seed)
             # By position: values of a function may share a name.
-            self._chains[0].feeds[name] = [values[spec.name] for spec in specs]
-            self._chains[1].feeds[name] = [
-                values[spec.name] if spec.name in own else enlarged(values[spec.name])
-                for spec in specs
-            ]
-        if not _may_be_large(module, self._chains):
-            del self._chains[1]
-        with PreparedCode() as code:
-            for chain in self._chains:
-                try:
-                    chain.tracer.accept(chain.tracer.run(module, chain.feeds, code))
-                except EmitterFault as error:
-                    raise _emitter_fault("before the first pass", error, chain) from None
-            self._mark = _fingerprint(module, code)
-        _say(f"{', '.join(f'@{name}' for name in entries)} run before the first pass")
+            chains[0].feeds[name] = [values[spec.name] for spec in specs]
+            if len(chains) > 1:
+                chains[1].feeds[name] = [
+                    values[spec.name] if spec.name in own else enlarged(values[spec.name])
+                    for spec in specs
+                ]
+        if len(chains) > 1 and not _may_be_large(module, chains):
+            del chains[1]
 
     def before(self, index: int, module_pass: ModulePass, module: ModuleOp) -> None:
         applies_steps = bool(getattr(module_pass, APPLIES_STEPS, False))
@@ -175,6 +192,7 @@ class ExecCheck(Instrument):
         """
         name = module_pass.name
         try:
+            module = at_sizes(module, chain.sizes)
             run = chain.tracer.run(module, chain.feeds, code)
         except UnsupportedError:
             raise

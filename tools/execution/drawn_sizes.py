@@ -1,0 +1,57 @@
+"""Numbers for the sizes of a module, at which it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.dialects.target import target_facts_of
+from tcopt.passes.fix_sizes import fix_sizes, free_symbols
+from tcopt.support.arithmetic.size_terms import Symbol
+
+DRAWS = 4
+"""Number of assignments of numbers to sizes at which a module is run."""
+
+_LANES = 8
+"""Number of elements of a vector that is assumed without a target."""
+
+
+def draw_sizes(module: ModuleOp, seed: int) -> list[dict[str, int]]:
+    """Return different numbers for the sizes of a module, by name; one empty draw without sizes.
+
+    They include the ends of the ranges, and numbers that do not fill the last vector.
+    """
+    symbols = {symbol.name: symbol for symbol in free_symbols(module)}
+    random = np.random.default_rng(seed)
+    target = target_facts_of(module)
+    lanes = _LANES if target is None or target.vectors is None else target.vectors.lanes(32)
+    numbers = {name: _numbers(symbol, lanes, random) for name, symbol in symbols.items()}
+    found: list[dict[str, int]] = []
+    for turn in range(DRAWS):
+        # Sizes take their numbers in different orders, so that they differ from each other.
+        draw = {
+            name: own[(turn + place) % len(own)]
+            for place, (name, own) in enumerate(numbers.items())
+        }
+        if draw not in found:
+            found.append(draw)
+    return found
+
+
+def _numbers(symbol: Symbol, lanes: int, random: np.random.Generator) -> list[int]:
+    low, high = symbol.range
+    drawn = int(random.integers(low, high + 1))
+    wanted = (lanes + 1, low, drawn, high, 2, lanes - 1, lanes)
+    return list(dict.fromkeys(min(max(n, low), high) * symbol.multiple for n in wanted))
+
+
+def at_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> ModuleOp:
+    """Return a module with numbers for its sizes: a clone, or the module itself without sizes."""
+    free = {symbol.name for symbol in free_symbols(module)}
+    if not free:
+        return module
+    fixed = module.clone()
+    fix_sizes(fixed, {name: number for name, number in sizes.items() if name in free})
+    return fixed
