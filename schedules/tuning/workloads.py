@@ -7,6 +7,7 @@ without names. It excludes the target, so that results from one machine can be r
 from __future__ import annotations
 
 import hashlib
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -51,10 +52,7 @@ def anchor_key(function: FuncOp) -> str:
 
 
 def _points(stage: ComputeOp) -> tuple[bool, int]:
-    points = 1
-    for extent in stage.all_extents:
-        points *= extent
-    return stage.is_reduction, points
+    return stage.is_reduction, prod(stage.all_bounds)
 
 
 def target_text(module: ModuleOp, function: FuncOp | None = None) -> str:

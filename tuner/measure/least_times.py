@@ -13,6 +13,7 @@ from tcopt.backends.llvm.limits import copy_gbps, peak_gflops
 from tcopt.backends.llvm.machine.host import default_target
 from tcopt.compiler.passes import shared_context
 from tcopt.dialects import te
+from tcopt.support.arithmetic.sizes import lower_bound
 from tcopt.support.syntax.parsing import TextParser
 from tcopt.tuner.arguments import OUTPUT
 from tcopt.tuner.measure.workload import Workload
@@ -87,7 +88,7 @@ def products(text: str) -> int:
         return 0
     for op in module.walk():
         if isinstance(op, te.ComputeOp) and op.is_reduction and _adds_products(op):
-            count += prod(op.all_extents)
+            count += prod(map(lower_bound, op.all_extents))
     return count
 
 
