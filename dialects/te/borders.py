@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from tcopt.dialects.te.access import ReadOp
 from tcopt.dialects.te.ops import ComputeOp, ReturnOp, YieldOp
 from tcopt.support.arithmetic.affine import Dim, linear_sum
-from tcopt.support.arithmetic.sizes import is_fixed
+from tcopt.support.arithmetic.sizes import lower_bound
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ def match_border(stage: ComputeOp) -> BorderStage | None:
     low = _offsets(read, stage)
     if low is None or len(list(inner.result.uses)) != 1:
         return None
-    if not is_fixed((*inner.spatial_extents, *stage.spatial_extents)):
-        return None
     rows = zip(low, inner.spatial_extents, stage.spatial_extents, strict=True)
-    if any(before < 0 or before + extent > whole for before, extent, whole in rows):
+    if any(
+        before < 0 or lower_bound(whole - before - extent) < 0 for before, extent, whole in rows
+    ):
         return None
     return BorderStage(stage, inner, low, read.default)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
@@ -10,14 +11,18 @@ from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FixedBitwidthType, IndexType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
+from tcopt.dialects.size import size_arguments
 from tcopt.dialects.target import VectorUnits, target_facts_of
+from tcopt.dialects.te.access import size_expression
+from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.arithmetic.sizes import Size, is_fixed, upper_bound
 from tcopt.support.ir.rewriting import rewrite
 
 
@@ -42,13 +47,22 @@ class ExpandBorder(RewritePattern):
         element = op.type.get_element_type()
         bits = element.bitwidth if isinstance(element, FixedBitwidthType) else 32
         lanes = 4 if self.units is None else self.units.lanes(bits)
-        around = _parallel_loop(op)
+        around = _parallel_loop(op) if is_fixed((*op.shape, *op.ends)) else None
         if around is not None:
             rewriter.insertion_point = InsertPoint.at_end(around.body.block)
         value = rewriter.insert(arith.ConstantOp(op.value)).result
+        sizes = _sizes_around(op)
         for side in op.sides():
-            _fill(rewriter, op.buffer, value, side, lanes, around)
+            _fill(rewriter, op.buffer, value, side, lanes, around, sizes)
         rewriter.erase(op)
+
+
+def _sizes_around(op: Operation) -> dict[str, SSAValue]:
+    """Return the argument of the function around an op for each size."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, loop.FuncOp):
+        parent = parent.parent_op()
+    return {} if parent is None else size_arguments(parent)
 
 
 def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:
@@ -84,8 +98,14 @@ def _fill(
     side: Side,
     lanes: int,
     around: loop.ForOp | None,
+    sizes: Mapping[str, SSAValue],
 ) -> None:
-    """Emit vector stores over a box, or over an iteration's share of it."""
+    """Emit vector stores over a box, or over an iteration's share of it.
+
+    Args:
+        sizes: the argument of the function for each size. Along a dimension whose extent is a
+            size, elements are written one by one.
+    """
     indices: list[SSAValue] = []
     exprs: list[AffineExpr] = []
     share: _Share | None = None
@@ -93,13 +113,14 @@ def _fill(
         indices.append(around.induction_variable)
         share = _Share(AffineDimExpr(0), around.trip_count)
     for first, extent in zip(side.first[:-1], side.extents[:-1], strict=True):
-        expr: AffineExpr = AffineConstantExpr(first)
-        if extent > 1 and share is not None:
+        start = _start(first, sizes, indices)
+        expr = start
+        if extent != 1 and share is not None:
             builder, expr, share = _divide(builder, extent, share, indices)
-            expr = expr + first
-        elif extent > 1:
-            builder = _enter(builder, extent, loop.LoopKind.SERIAL, indices)
-            expr = AffineDimExpr(len(indices) - 1) + first
+            expr = expr + start
+        elif extent != 1:
+            builder = _enter(builder, extent, loop.LoopKind.SERIAL, indices, sizes)
+            expr = AffineDimExpr(len(indices) - 1) + start
         exprs.append(expr)
     if share is not None and share.count > 1:
         builder = _guard(builder, share.number, 1, indices)
@@ -107,11 +128,25 @@ def _fill(
         map = AffineMap(0, 0, ())
         builder.insert(loop.StoreOp(value, buffer, map, ()))
         return
-    first, extent = side.first[-1], side.extents[-1]
+    first, extent = _start(side.first[-1], sizes, indices), side.extents[-1]
+    if isinstance(extent, Size):
+        builder = _enter(builder, extent, loop.LoopKind.SERIAL, indices, sizes)
+        last = AffineDimExpr(len(indices) - 1) + first
+        map = AffineMap(len(indices), 0, (*exprs, last))
+        builder.insert(loop.StoreOp(value, buffer, map, indices))
+        return
     whole, rest = divmod(extent, lanes)
     for start, count, width in ((first, whole, lanes), (first + whole * lanes, 1, rest)):
         if count and width:
             _vectors(builder, buffer, value, (start, count, width), exprs, list(indices))
+
+
+def _start(first: int, sizes: Mapping[str, SSAValue], indices: list[SSAValue]) -> AffineExpr:
+    """Return the first index of a box as an expression of the indices and sizes."""
+    expr, values = size_expression(first, sizes)
+    dims = [AffineDimExpr(len(indices) + place) for place in range(len(values))]
+    indices += values
+    return substitute(expr, dims)
 
 
 def _divide(
@@ -149,13 +184,13 @@ def _vectors(
     builder: Builder,
     buffer: SSAValue,
     value: SSAValue,
-    span: tuple[int, int, int],
+    span: tuple[AffineExpr, int, int],
     exprs: list[AffineExpr],
     indices: list[SSAValue],
 ) -> None:
     """Emit `count` stores of vectors of `width` elements along the last dimension."""
     start, count, width = span
-    last: AffineExpr = AffineConstantExpr(start)
+    last = start
     if count > 1:
         builder = _enter(builder, count, loop.LoopKind.SERIAL, indices)
         last = AffineDimExpr(len(indices) - 1) * width + start
@@ -166,10 +201,20 @@ def _vectors(
     builder.insert(loop.StoreOp(value, buffer, map, indices))
 
 
-def _enter(builder: Builder, extent: int, kind: loop.LoopKind, indices: list[SSAValue]) -> Builder:
+def _enter(
+    builder: Builder,
+    extent: int,
+    kind: loop.LoopKind,
+    indices: list[SSAValue],
+    sizes: Mapping[str, SSAValue] | None = None,
+) -> Builder:
     """Insert a loop, and return a builder inside of it."""
     body = Block(arg_types=[IndexType()])
-    builder.insert(loop.ForOp(extent, Region(body), kind))
+    limit = None
+    if isinstance(extent, Size):
+        expr, values = size_expression(extent, sizes or {})
+        limit = builder.insert(loop.IndexOp(AffineMap(len(values), 0, (expr,)), values)).result
+    builder.insert(loop.ForOp(upper_bound(extent), Region(body), kind, limit=limit))
     indices.append(body.args[0])
     return Builder(InsertPoint.at_end(body))
 
@@ -190,7 +235,8 @@ class ExpandBordersPass(ModulePass):
 
     If the last dimension is longer than a vector, it is written in vectors and a remainder. Without
     a target, a vector has 4 elements. If a parallel loop stores to the buffer, its iterations share
-    the border, each writing roughly the part next to its own elements.
+    the border, each writing roughly the part next to its own elements. If ends or extents are
+    sizes, the border is written by loops of its own.
     """
 
     name = "expand-borders"
