@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 
+from tcopt.dialects.size import extents_of
 from tcopt.dialects.target import target_facts_of
 from tcopt.passes.fix_sizes import fix_sizes, free_symbols
 from tcopt.support.arithmetic.size_terms import Symbol
+from tcopt.support.arithmetic.sizes import Size, solve, substitute, symbols_of
+from tcopt.tools.execution.executors import functions, inputs_of
+
+Array = NDArray[Any]
 
 DRAWS = 4
 """Number of assignments of numbers to sizes at which a module is run."""
@@ -18,16 +25,25 @@ _LANES = 8
 """Number of elements of a vector that is assumed without a target."""
 
 
-def draw_sizes(module: ModuleOp, seed: int) -> list[dict[str, int]]:
+def draw_sizes(
+    module: ModuleOp, seed: int, given: Mapping[str, Array] | None = None
+) -> list[dict[str, int]]:
     """Return different numbers for the sizes of a module, by name; one empty draw without sizes.
 
     They include the ends of the ranges, and numbers that do not fill the last vector.
+
+    Args:
+        given: inputs by name, whose shapes determine their sizes.
     """
     symbols = {symbol.name: symbol for symbol in free_symbols(module)}
+    known = _sizes_of(module, symbols.values(), given) if given and symbols else {}
     random = np.random.default_rng(seed)
     target = target_facts_of(module)
     lanes = _LANES if target is None or target.vectors is None else target.vectors.lanes(32)
-    numbers = {name: _numbers(symbol, lanes, random) for name, symbol in symbols.items()}
+    numbers = {
+        name: [known[name]] if name in known else _numbers(symbol, lanes, random)
+        for name, symbol in symbols.items()
+    }
     found: list[dict[str, int]] = []
     for turn in range(DRAWS):
         # Sizes take their numbers in different orders, so that they differ from each other.
@@ -45,6 +61,28 @@ def _numbers(symbol: Symbol, lanes: int, random: np.random.Generator) -> list[in
     drawn = int(random.integers(low, high + 1))
     wanted = (lanes + 1, low, drawn, high, 2, lanes - 1, lanes)
     return list(dict.fromkeys(min(max(n, low), high) * symbol.multiple for n in wanted))
+
+
+def _sizes_of(
+    module: ModuleOp, symbols: Iterable[Symbol], given: Mapping[str, Array]
+) -> dict[str, int]:
+    """Return the sizes that the shapes of given inputs determine."""
+    fixed = at_sizes(module, {symbol.name: symbol.low for symbol in symbols})
+    known: dict[str, int] = {}
+    for (_, function), (_, twin) in zip(
+        functions(module).items(), functions(fixed).items(), strict=True
+    ):
+        arguments = function.regions[0].block.args
+        for spec, argument in zip(inputs_of(fixed, twin), arguments, strict=False):
+            array = given.get(spec.name)
+            if array is None or not isinstance(argument.type, TensorType | MemRefType):
+                continue
+            for extent, number in zip(extents_of(argument.type), array.shape, strict=False):
+                left = substitute(extent, known)
+                if isinstance(left, Size) and len(symbols_of(left)) == 1:
+                    name, value = solve(left, number, {})
+                    known[name] = value
+    return known
 
 
 def at_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> ModuleOp:

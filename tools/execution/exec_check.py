@@ -104,7 +104,7 @@ class ExecCheck(Instrument):
         self._ctx = ctx
         base, digests = Tolerance(self.rtol, self.atol), Digests()
         given = read_arrays(self.inputs)
-        for draw, sizes in enumerate(draw_sizes(module, self.seed)):
+        for draw, sizes in enumerate(draw_sizes(module, self.seed, given)):
             note = f", at {', '.join(f'{n} = {v}' for n, v in sizes.items())}" if sizes else ""
             kinds = [(base, note), (replace(base, overflows=True), note + LARGE_NOTE)]
             chains = [

@@ -133,6 +133,28 @@ def test_given_inputs_are_used(
     assert "input 'y' is 5, the model wants \"y\" float32[4]" in capsys.readouterr().err
 
 
+SIZED = (
+    CHAIN.replace("tensor<4xf32>", "tensor<9xf32, #size.dims<n[1:9]>>")
+    .replace("[%i = 4]", "[%i = n[1:9]]")
+    .replace("#size.dims<n[1:9]>>)", "#size.dims<n[1:9]>>, %n: index)", 1)
+    .replace(" {", " attributes {size.symbols = #size.dims<n[1:9]>} {", 1)
+)
+
+
+def test_modules_with_sizes_run_at_several_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The message says at which; given inputs determine their sizes."""
+    assert run(monkeypatch, SIZED, "-p", "swap-operands,te-inline") == 0
+    assert "// exec: swap-operands: same values" in capsys.readouterr().err
+    assert run(monkeypatch, SIZED, "-p", "add-to-subtract") == 1
+    assert ", at n = 9" in capsys.readouterr().err.splitlines()[-1]
+    np.save(tmp_path / "y.npy", np.ones(5, np.float32))
+    given = f"--input=y=@{tmp_path}/y.npy"
+    assert run(monkeypatch, SIZED, "-p", "add-to-subtract", given) == 1
+    assert ", at n = 5" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_functions_are_checked_one_by_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
