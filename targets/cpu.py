@@ -12,7 +12,7 @@ from tcopt.support.machines.cpu_target import CpuTarget
 from tcopt.support.pipelines.pass_specs import PassSpec, specs
 from tcopt.support.pipelines.phases import Phase, with_passes
 from tcopt.support.registries.registration import Registry
-from tcopt.support.registries.target_registry import register_target
+from tcopt.support.registries.target_registry import is_attribute, register_target
 from tcopt.targets.interface import CompiledKernel, KernelCode, TargetKind
 from tcopt.targets.pipelines import SIMPLIFY, make_phases
 
@@ -223,8 +223,13 @@ class CpuKind(TargetKind):
 
     def attribute(self, machine: str = "") -> CpuTargetAttr:
         from tcopt.backends.llvm.machine.host import named_target
+        from tcopt.dialects.target import CpuTargetAttr
 
-        return self.facts.of(named_target(machine or "host"))
+        if is_attribute(machine):
+            found = super().attribute(machine)
+            assert isinstance(found, CpuTargetAttr)
+            return found
+        return CpuTargetAttr.of(named_target(machine or "host"))
 
     def set_target(self, machine: str) -> PassSpec:
         return super().set_target(machine) if machine else PassSpec("set-target")
@@ -298,7 +303,7 @@ class CpuKind(TargetKind):
     def cache_facts(self, machine: str) -> object:
         from tcopt.backends.llvm.machine.host import named_target
 
-        return named_target(machine or "host")
+        return machine if is_attribute(machine) else named_target(machine or "host")
 
     def warm_up(self) -> None:
         from tcopt.backends.llvm.emit.registry import emit_rules

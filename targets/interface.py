@@ -117,11 +117,15 @@ class TargetKind(ABC):
     def attribute(self, machine: str = "") -> TargetFacts:
         """Return the target attribute of a machine, by default that of the default machine.
 
+        Args:
+            machine: a name, or the text of a target attribute.
         Raises:
-            InputError: no machine has this name.
+            InputError: no machine has this name, or the text does not parse.
         """
-        from tcopt.support.registries.target_registry import unknown_machine
+        from tcopt.support.registries.target_registry import is_attribute, unknown_machine
 
+        if is_attribute(machine):
+            return _parsed(machine, self.facts)
         name = machine or next(iter(self.machines))
         if name not in self.machines:
             raise unknown_machine(self, name)
@@ -309,3 +313,30 @@ def lacks_precision(kind: TargetKind, precision: str) -> UnsupportedError:
         f"target {kind.name} has no precision '{precision}'",
         hint=f"it has {', '.join(kind.precisions)}",
     )
+
+
+def _parsed(text: str, facts: type[TargetFacts]) -> TargetFacts:
+    """Return the target attribute of a text.
+
+    Raises:
+        InputError: the text is not an attribute of this class.
+    """
+    from xdsl.context import Context
+    from xdsl.utils.exceptions import ParseError, VerifyException
+
+    from tcopt.support.errors import InputError, VerificationError
+    from tcopt.support.syntax.parsing import TextParser
+
+    context = Context()
+    context.load_attr_or_type(facts)
+    parser = TextParser(context, text, "target")
+    try:
+        found = parser.parse_attribute()
+        if text[parser.pos :].strip():
+            parser.raise_error("unexpected text after the attribute")
+    except ParseError as error:
+        raise InputError(f"target '{text}' does not parse: {error.msg.strip()}") from None
+    except (VerificationError, VerifyException) as error:
+        raise InputError(f"target '{text}' is invalid: {error}") from None
+    assert isinstance(found, facts)
+    return found

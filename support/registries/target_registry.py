@@ -8,7 +8,8 @@ it:
         name = "toy"
         ...
 
-A target is written as `KIND`, `KIND:MACHINE`, or the name of a machine alone.
+A target is written as `KIND`, `KIND:MACHINE`, or the name of a machine alone. The text of a target
+attribute, such as `#target.cpu<...>`, also names a machine.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ def find_target(text: str) -> tuple[TargetKind, str]:
         UnsupportedError: the kind does not exist, or the machine is one of another kind.
         InputError: the machine does not exist.
     """
+    if is_attribute(text):
+        return _kind_of_attribute(text), text
     name, _, machine = text.partition(":")
     if name in TARGETS:
         kind = TARGETS[name]
@@ -88,12 +91,30 @@ def find_target(text: str) -> tuple[TargetKind, str]:
     return target_named(name), machine
 
 
+def is_attribute(machine: str) -> bool:
+    """Whether a machine is given by the text of its target attribute instead of its name."""
+    return machine.startswith("#")
+
+
+def _kind_of_attribute(text: str) -> TargetKind:
+    """Return the kind of a target attribute. Some kinds share a class of attributes."""
+    name = text[1:].partition("<")[0].strip()
+    for kind in TARGETS.values():
+        if kind.facts.name == name:
+            return target_named(kind.attribute(text).kind)
+    known = ", ".join(sorted({kind.facts.name for kind in TARGETS.values()}))
+    raise InputError(f"there is no target attribute '#{name}'", hint=f"attributes are {known}")
+
+
 def kinds_with(machine: str) -> Iterator[TargetKind]:
     """Yield the kinds that have a machine of this name."""
     return (kind for kind in TARGETS.values() if machine in kind.machines)
 
 
 def _check_machine(kind: TargetKind, machine: str) -> None:
+    if is_attribute(machine):
+        kind.attribute(machine)
+        return
     if kind.has_machine(machine):
         return
     for other in kinds_with(machine):

@@ -28,6 +28,7 @@ TOOLS = {
     "tcopt-cache": "tcopt.tools.tcopt_cache",
     "tcopt-check": "tcopt.tools.tcopt_check",
     "tcopt-compile": "tcopt.tools.tcopt_compile",
+    "tcopt-machine": "tcopt.tools.tcopt_machine",
     "tcopt-quantize": "tcopt.tools.tcopt_quantize",
     "tcopt-run": "tcopt.tools.tcopt_run",
     "tcopt-tune": "tcopt.tools.tcopt_tune",
