@@ -6,8 +6,8 @@ outer one, as slices and padding do. Two axes of a stage can be merged if every 
 either uses both in this way. The analysis starts with all pairs, and removes a pair when a read
 contradicts it, together with all pairs that depend on it, until nothing changes.
 
-Of the axes that are merged, only the outermost may have a size as its extent: indices then stay
-affine, and the extent of the new axis is a multiple of the size.
+Of the axes that are merged, only one may have a size as its extent: the extent of the new axis is
+then a multiple of the size, and indices stay affine.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _Finder:
         """Pairs that cannot be merged, by the position of the outer axis."""
         if rows_only:
             self._keep_outer_axes()
-        self._keep_inner_sizes()
+        self._separate_sizes()
 
     def run(self) -> Grouping:
         self._keep_padded_points()
@@ -106,12 +106,13 @@ class _Finder:
             inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
             self.split |= {(holder, place) for place in range(inner)}
 
-    def _keep_inner_sizes(self) -> None:
-        """Separate axes whose extent is a size from the axes outside of them."""
+    def _separate_sizes(self) -> None:
+        """Separate axes whose extents are sizes from each other."""
         for holder, extents in self.extents.items():
-            for outer, inner in pairwise(self.kept[holder]):
-                if isinstance(extents[inner], Size):
-                    self.split.add((holder, outer))
+            sizes = [place for place in self.kept[holder] if isinstance(extents[place], Size)]
+            for inner in sizes[1:]:
+                at = self.kept[holder].index(inner)
+                self.split.add((holder, self.kept[holder][at - 1]))
 
     def _keep_padded_points(self) -> None:
         """Keep and separate dimensions of extent 1 that are read out of bounds (padding)."""

@@ -11,8 +11,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.graph.core.types import AnyTensor, element_type, shape_of, tensor
+from tcopt.dialects.size import size_arguments
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp, ReturnOp
-from tcopt.dialects.te.access import index_ranges
+from tcopt.dialects.te.access import index_ranges, size_expression
 from tcopt.passes.te.axis_groups import Grouping, Groups, Holder
 from tcopt.support.arithmetic.affine import linear_sum, simplify, substitute
 from tcopt.support.locations import set_location
@@ -122,15 +123,19 @@ class _Regrouping:
     def _read(self, op: ReadOp) -> ReadOp:
         ranges = index_ranges(op.indices)
         exprs: list[AffineExpr] = []
+        indices = list(op.indices)
         for group in self.groups[op.source]:
             expr = op.map.data.results[group[0]]
             if len(group) > 1:
                 # The merged axis counts elements of all axes, so the constant must be scaled.
                 inner = math.prod(op.source_shape[place] for place in group[1:])
-                total = linear_sum(expr, ranges)
-                expr = expr + AffineConstantExpr(total.constant * (inner - 1))
+                shift = linear_sum(expr, ranges).constant * (inner - 1)
+                extra, sizes = size_expression(shift, size_arguments(self.function))
+                dims = [AffineDimExpr(len(indices) + place) for place in range(len(sizes))]
+                expr = expr + substitute(extra, dims)
+                indices += sizes
             exprs.append(expr)
-        map, indices = self._map(exprs, op.indices)
+        map, indices = self._map(exprs, indices)
         return ReadOp(self.values[op.source], map, indices, op.default)
 
     def _map(
