@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
+    opt_prop_def,
     prop_def,
     region_def,
     traits_def,
@@ -29,6 +30,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.attrs import IterKind, IterKindAttr
 from tcopt.dialects.loop.conditions import merge_maps, parse_conditions, print_conditions
+from tcopt.dialects.size import DimsAttr, dims_attr, extent_text, parse_extent
+from tcopt.support.arithmetic.sizes import Extent, upper_bound
 from tcopt.support.ir.index_maps import verify_index_map
 from tcopt.support.ir.literals import INTEGERS, integers, number_list
 from tcopt.support.ir.quick_ir import init_op
@@ -69,7 +72,7 @@ class BlockOp(IRDLOperation):
     Each iteration variable has a kind, a domain `[0, extent)` and a binding over the enclosing
     loops. The body runs exactly for the bindings inside all domains, so neither a non-dividing
     split nor a halo needs a predicate. The body refers to iteration variables only, never to
-    loops.
+    loops. An extent may be a size: `%vi: spatial s0[1:512] = %i`.
     """
 
     name = "loop.block"
@@ -77,6 +80,7 @@ class BlockOp(IRDLOperation):
     block_name = prop_def(StringAttr)
     kinds = prop_def(ArrayAttr[IterKindAttr])
     extents = prop_def(INTEGERS)
+    sizes = opt_prop_def(DimsAttr)
     bindings = prop_def(AffineMapAttr)
     operands_ = var_operand_def(IndexType)
     body = region_def("single_block")
@@ -87,7 +91,7 @@ class BlockOp(IRDLOperation):
         self,
         name: str,
         kinds: Sequence[IterKind],
-        extents: Sequence[int],
+        extents: Sequence[Extent],
         bindings: AffineMap,
         operands: Sequence[SSAValue],
         body: Region,
@@ -97,11 +101,12 @@ class BlockOp(IRDLOperation):
             properties={
                 "block_name": StringAttr(name),
                 "kinds": ArrayAttr([IterKindAttr(k) for k in kinds]),
-                "extents": DenseArrayBase.from_list(i64, extents),
+                "extents": DenseArrayBase.from_list(i64, [upper_bound(e) for e in extents]),
                 "bindings": AffineMapAttr(bindings),
             },
             regions=[body],
         )
+        self.sizes = dims_attr(extents)
 
     @property
     def iter_kinds(self) -> tuple[IterKind, ...]:
@@ -110,8 +115,14 @@ class BlockOp(IRDLOperation):
 
     @property
     def domain(self) -> tuple[int, ...]:
-        """The extent of each iteration variable."""
+        """The extent of each iteration variable; its upper bound if it is a size."""
         return integers(self.extents)
+
+    @property
+    def live_domain(self) -> tuple[Extent, ...]:
+        """The extent of each iteration variable, a number or a size."""
+        sizes = self.sizes
+        return self.domain if sizes is None else sizes.extents
 
     @property
     def iter_vars(self) -> tuple[SSAValue, ...]:
@@ -128,6 +139,12 @@ class BlockOp(IRDLOperation):
     def is_reduction(self) -> bool:
         return IterKind.REDUCE in self.iter_kinds
 
+    def set_variables(self, kinds: Sequence[IterKind], extents: Sequence[Extent]) -> None:
+        """Replace the kinds and extents of the iteration variables."""
+        self.kinds = ArrayAttr([IterKindAttr(kind) for kind in kinds])
+        self.extents = DenseArrayBase.from_list(i64, [upper_bound(e) for e in extents])
+        self.sizes = dims_attr(extents)
+
     def rebind(self, bindings: Sequence[AffineExpr], operands: Sequence[SSAValue]) -> None:
         """Replace the bindings by one expression over `operands` for each variable."""
         self.bindings = AffineMapAttr(AffineMap(len(operands), 0, tuple(bindings)))
@@ -143,6 +160,8 @@ class BlockOp(IRDLOperation):
         verify_index_map(self.bindings.data, len(self.operands), "the map of bindings")
         if any(extent < 0 for extent in self.domain):
             raise VerifyException("a domain has a negative extent")
+        if self.sizes is not None and self.sizes.bounds != self.domain:
+            raise VerifyException("the domains are not the upper bounds of the sizes")
         self._verify_no_loops_used()
 
     def _verify_no_loops_used(self) -> None:
@@ -163,7 +182,7 @@ class BlockOp(IRDLOperation):
     def parse(cls, parser: Parser) -> BlockOp:
         name = parser.parse_str_literal()
         kinds: list[IterKind] = []
-        extents: list[int] = []
+        extents: list[Extent] = []
         maps: list[tuple[AffineMap, list[SSAValue]]] = []
         arguments: list[Parser.Argument] = []
 
@@ -171,7 +190,7 @@ class BlockOp(IRDLOperation):
             arguments.append(parser.parse_argument(expect_type=False).resolve(IndexType()))
             parser.parse_punctuation(":")
             kinds.append(parser.parse_str_enum(IterKind))
-            extents.append(parser.parse_integer(allow_boolean=False))
+            extents.append(parse_extent(parser))
             parser.parse_punctuation("=")
             maps.append(parse_index_expr(parser))
 
@@ -193,7 +212,7 @@ class BlockOp(IRDLOperation):
         def variable(position: int) -> None:
             printer.print_ssa_value(self.iter_vars[position])
             printer.print_string(f": {self.iter_kinds[position].value}")
-            printer.print_string(f" {self.domain[position]} = ")
+            printer.print_string(f" {extent_text(self.live_domain[position])} = ")
             print_expr(printer, self.bindings.data.results[position], self.operands)
 
         with printer.in_parens():

@@ -13,11 +13,14 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from tcopt.dialects.size import function_symbols, verify_symbols
 from tcopt.support.syntax.func_syntax import parse_function, print_function
 
 
 class BufferFunction(IRDLOperation, ABC):
-    """A symbol with a single-block body whose arguments are buffers; it returns nothing.
+    """A symbol with a single-block body that returns nothing.
+
+    Its arguments are buffers, followed by an index for each size that their types have.
 
     Attributes:
         CALLED: the name of the op in messages.
@@ -44,7 +47,9 @@ class BufferFunction(IRDLOperation, ABC):
             raise VerifyException("argument types differ from the function type")
         if self.function_type.outputs.data:
             raise VerifyException(f"{self.CALLED} writes into its arguments and returns nothing")
-        for type_ in self.function_type.inputs:
+        inputs = self.function_type.inputs.data
+        verify_symbols(self, inputs, arguments=True)
+        for type_ in inputs[: len(inputs) - len(function_symbols(self))]:
             verify_buffer(type_)
 
     @classmethod

@@ -18,19 +18,19 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.block import BlockOp, GuardOp
 from tcopt.dialects.loop.index_ops import IndexOp
-from tcopt.dialects.loop.structure import ForOp, variable_range
+from tcopt.dialects.loop.structure import ForOp, is_size, variable_range
 from tcopt.dialects.value_ranges import ValueRanges
 from tcopt.support.arithmetic.affine import bounds
 from tcopt.support.arithmetic.intervals import Range
 
 
 def is_computed(value: SSAValue) -> bool:
-    """Whether an index depends on anything other than loop and block variables."""
+    """Whether an index depends on anything other than loop and block variables, and sizes."""
     owner = value.owner
     if isinstance(owner, IndexOp):
         return any(is_computed(operand) for operand in owner.indices)
     if isinstance(owner, Block):
-        return not isinstance(owner.parent_op(), ForOp | BlockOp)
+        return not (is_size(value) or isinstance(owner.parent_op(), ForOp | BlockOp))
     return True
 
 

@@ -36,7 +36,9 @@ from tcopt.dialects.loop.attrs import (
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.buffer_function import BufferFunction
 from tcopt.dialects.loop.types import verify_buffer_type
+from tcopt.dialects.size import extent_text, function_symbols, size_arguments
 from tcopt.support.arithmetic.intervals import Range, range_below
+from tcopt.support.arithmetic.sizes import symbols_of
 from tcopt.support.ir.quick_ir import init_op
 
 LIMITED_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL)
@@ -48,7 +50,13 @@ PRAGMA_UNROLL = "pragma_unroll"
 
 @irdl_op_definition
 class FuncOp(BufferFunction):
-    """A function over buffers, inputs before outputs; it becomes one kernel."""
+    """A function over buffers, inputs before outputs; it becomes one kernel.
+
+    A function that serves a range of sizes has an index argument for each size, after its buffers.
+
+    `loop.func @f(%x: memref<9x4xf32, #size.dims<s0[1:9], 4>>, %s0: index)
+        attributes {size.symbols = #size.dims<s0[1:9]>} { ... }`
+    """
 
     name = "loop.func"
     CALLED: ClassVar[str] = "loop.func"
@@ -58,8 +66,13 @@ class FuncOp(BufferFunction):
     def verify_(self) -> None:
         self.verify_signature(verify_buffer_type)
         seen: set[str] = set()
+        declared = function_symbols(self)
         for op in self.walk():
             if isinstance(op, BlockOp):
+                for extent in op.live_domain:
+                    if any(symbol not in declared for symbol in symbols_of(extent)):
+                        text = extent_text(extent)
+                        raise VerifyException(f"a block's extent is {text}, not of a size argument")
                 if op.block_name.data in seen:
                     raise VerifyException(f'two blocks are named "{op.block_name.data}"')
                 seen.add(op.block_name.data)
@@ -221,14 +234,37 @@ def loop_of(value: SSAValue) -> ForOp | None:
     return parent if isinstance(parent, ForOp) else None
 
 
+def is_size(value: SSAValue) -> bool:
+    """Whether a value is a size of a function, one of its index arguments."""
+    owner = value.owner
+    is_argument = isinstance(owner, Block) and isinstance(owner.parent_op(), FuncOp)
+    return is_argument and value.type == IndexType()
+
+
 def variable_range(value: SSAValue) -> Range | None:
-    """Return the range of a loop's induction variable or a block's iteration variable; None for
-    other values."""
+    """Return the range of a loop's induction variable, a block's iteration variable or a size; None
+    for other values."""
     owner = value.owner
     match owner.parent_op() if isinstance(owner, Block) else None:
         case ForOp() as loop:
             return range_below(loop.trip_count)
         case BlockOp() as block:
             return range_below(block.domain[block.iter_vars.index(value)])
+        case FuncOp() as function:
+            return size_ranges(function).get(value)
         case _:
             return None
+
+
+def function_of(op: Operation) -> FuncOp | None:
+    """Return the function around an op, or None."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, FuncOp):
+        parent = parent.parent_op()
+    return parent
+
+
+def size_ranges(function: FuncOp) -> dict[SSAValue, Range]:
+    """Return the range of each size of a function."""
+    arguments = size_arguments(function)
+    return {arguments[s.name]: (s.low, s.high) for s in function_symbols(function)}

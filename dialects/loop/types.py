@@ -10,6 +10,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.size import extents_of
+
 
 def parse_buffer_type(parser: Parser) -> MemRefType:
     """Parse the type of a buffer."""
@@ -32,7 +34,7 @@ def reach_of(steps: Sequence[int], extents: Sequence[int]) -> tuple[int, int]:
 
 
 def verify_buffer_type(type: Attribute) -> None:
-    """Check that a type is a buffer of static shape.
+    """Check that a type is a buffer whose shape is static, or has bounds of sizes.
 
     Raises:
         VerifyException: it is not.
@@ -41,3 +43,4 @@ def verify_buffer_type(type: Attribute) -> None:
         raise VerifyException(f"{type} is not a buffer with a shape")
     if any(extent < 0 for extent in type.get_shape()):
         raise VerifyException(f"{type} has a dynamic dimension")
+    extents_of(type)

@@ -17,6 +17,8 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.structure import size_ranges
+from tcopt.dialects.size import extents_of, size_arguments
 from tcopt.support.arithmetic.affine import (
     Dim,
     FloorDiv,
@@ -37,6 +39,8 @@ from tcopt.support.arithmetic.intervals import (
     range_below,
     weighted_sum,
 )
+from tcopt.support.arithmetic.sizes import Extent, to_affine, upper_bound
+from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.literals import segment_sizes
 
 Operands = Sequence[SSAValue]
@@ -86,6 +90,14 @@ def value_sum(total: LinearSum, operands: Operands) -> ValueSum:
     return ValueSum(frozenset((t, c) for t, c in terms.items() if c), total.constant)
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions `0 <= expr < extent` for pairs of expressions over operands and numbers."""
+
+    operands: Operands
+    pairs: Sequence[tuple[AffineExpr, int]]
+
+
 @dataclass
 class Fact:
     """The fact `0 <= total < extent`."""
@@ -100,9 +112,16 @@ class Knowledge:
 
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     facts: list[Fact] = field(default_factory=list[Fact])
+    sizes: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """The index arguments of the function that are sizes, by the name of their symbol."""
     lanes: set[SSAValue] = field(default_factory=set[SSAValue])
     """Variables of vectorised loops. Guards on them become masks, so their ranges are not narrowed:
     an access must not lose its dependence on the lane."""
+
+    @classmethod
+    def of(cls, function: loop.FuncOp) -> Knowledge:
+        """Return what holds everywhere in a function: the ranges of its sizes."""
+        return cls(ranges=size_ranges(function), sizes=size_arguments(function))
 
     def enter_loop(self, op: loop.ForOp) -> None:
         """Record the range of a loop's variable."""
@@ -114,8 +133,40 @@ class Knowledge:
         """Learn what holds inside of a loop or a guard."""
         if isinstance(op, loop.ForOp):
             self.enter_loop(op)
+            self._assume_limit(op)
         else:
             self.assume(op.map.data.results, op.indices, op.condition_extents)
+
+    @contextmanager
+    def inside_loop(self, op: loop.ForOp) -> Generator[None]:
+        """Enter a loop; what its limit implies is forgotten when the context closes."""
+        count = len(self.facts)
+        self.enter(op)
+        yield
+        del self.facts[count:]
+
+    def _assume_limit(self, op: loop.ForOp) -> None:
+        """Record that the variable of a loop is below the loop's limit."""
+        limit = op.limit
+        if limit is None:
+            return
+        expr, operands = AffineDimExpr(0), [limit]
+        if isinstance(limit.owner, loop.IndexOp):
+            expr, operands = limit.owner.map.data.results[0], list(limit.owner.indices)
+        left = expr - AffineDimExpr(len(operands)) - 1
+        total = self.linear(left, [*operands, op.induction_variable])
+        match [term for term in total.terms if isinstance(term[0], FloorDiv)]:
+            case [(FloorDiv() as quotient, 1)]:
+                # a floordiv n + b >= 0 is equivalent to a + n * b >= 0.
+                rest = LinearSum(tuple(t for t in total.terms if t[0] != quotient), total.constant)
+                by = quotient.divisor
+                multiple = to_expr(quotient.operand) + to_expr(rest) * by
+                total = self.linear(multiple, [*operands, op.induction_variable])
+            case _:
+                pass
+        values = [*operands, op.induction_variable]
+        _, high = sum_range(total, self.ranges_of(values))
+        self.facts.append(Fact(value_sum(total, values), max(high, 0) + 1))
 
     @contextmanager
     def inside_guard(
@@ -172,8 +223,32 @@ class Knowledge:
         compact, kept = compact_map(results, len(operands))
         return compact, [operands[i] for i in kept]
 
-    def decide(self, expr: AffineExpr, operands: Operands, extent: int) -> bool | None:
+    def with_sizes(self, operands: Operands) -> list[SSAValue]:
+        """Return operands followed by the sizes that are not among them."""
+        return [*operands, *(size for size in self.sizes.values() if size not in operands)]
+
+    def conditions(self, expr: AffineExpr, operands: Operands, extent: Extent) -> Conditions:
+        """Return conditions with constant extents that are together `0 <= expr < extent`.
+
+        `0 <= i < n` becomes `0 <= n - 1 - i < 512` for a size n of up to 512 if i is known not to
+        be negative.
+        """
+        if isinstance(extent, int):
+            return Conditions(operands, [(expr, extent)])
+        values = self.with_sizes(operands)
+        places = {name: values.index(value) for name, value in self.sizes.items()}
+        end, bound = to_affine(extent, places), upper_bound(extent)
+        if end is None:
+            raise PassFailedError(f"the extent {extent} is not affine in the function's sizes")
+        found = [(end - expr - 1, bound)]
+        if self.decide(expr, operands, UNBOUNDED[1]) is not True:
+            found.append((expr, bound))
+        return Conditions(values, found)
+
+    def decide(self, expr: AffineExpr, operands: Operands, extent: Extent) -> bool | None:
         """Return whether `0 <= expr < extent` always (True) or never (False) holds, or None."""
+        if not isinstance(extent, int):
+            return self._decide_all(self.conditions(expr, operands, extent))
         ranges = self.ranges_of(operands)
         total = linear_sum(expr, ranges)
         low, high = sum_range(total, ranges)
@@ -185,22 +260,30 @@ class Knowledge:
             low, high = self._tighten(value_sum(total, operands), low, high)
             if low >= 0 and high < extent:
                 return True
+            if high < 0 or low >= extent:
+                return False
         return None
+
+    def _decide_all(self, found: Conditions) -> bool | None:
+        decided = [self.decide(expr, found.operands, extent) for expr, extent in found.pairs]
+        if False in decided:
+            return False
+        return None if None in decided else True
 
     def _tighten(self, total: ValueSum, low: int, high: int) -> Range:
         """Tighten bounds of a sum by each known condition: the bounds of a multiple of the
         condition's sum, plus those of the difference."""
         terms = dict(total.terms)
         for fact in self.facts:
-            times = _multiple(terms, fact)
-            rest = dict(terms)
-            for term, factor in fact.total.terms:
-                rest[term] = rest.get(term, 0) - times * factor
-            # The condition's sum is a term in `range(extent)`.
-            known: list[tuple[int, Range]] = [(times, (0, fact.extent - 1))]
-            known += [(f, self._term_range(term)) for term, f in rest.items() if f]
-            offset = total.constant - times * fact.total.constant
-            low, high = meet((low, high), weighted_sum(offset, known))
+            for times in _multiples(terms, fact):
+                rest = dict(terms)
+                for term, factor in fact.total.terms:
+                    rest[term] = rest.get(term, 0) - times * factor
+                # The condition's sum is a term in `range(extent)`.
+                known: list[tuple[int, Range]] = [(times, (0, fact.extent - 1))]
+                known += [(f, self._term_range(term)) for term, f in rest.items() if f]
+                offset = total.constant - times * fact.total.constant
+                low, high = meet((low, high), weighted_sum(offset, known))
         return low, high
 
     def _term_range(self, term: SSAValue | Division) -> Range:
@@ -209,12 +292,14 @@ class Knowledge:
         return (0, term.divisor - 1) if term.is_mod else UNBOUNDED
 
 
-def _multiple(terms: Mapping[SSAValue | Division, int], fact: Fact) -> int:
-    """Return how often a condition's sum is in another sum, by a common term; at least 1."""
-    for term, factor in fact.total.terms:
-        if term in terms and terms[term] % factor == 0:
-            return max(terms[term] // factor, 1)
-    return 1
+def _multiples(terms: Mapping[SSAValue | Division, int], fact: Fact) -> set[int]:
+    """Return how often a condition's sum is in another sum, by each of their common terms."""
+    found = {
+        terms[term] // factor
+        for term, factor in fact.total.terms
+        if term in terms and terms[term] % factor == 0
+    }
+    return found or {1}
 
 
 def compose(
@@ -257,8 +342,17 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
 
 
 def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
-    """Whether all elements of an access, masked ones included, are inside of its buffer."""
-    places = zip(op.map.data.results, buffer_shape(op.memref), op.lane_reaches, strict=True)
+    """Whether all elements of an access, masked ones included, are in memory of its buffer.
+
+    An argument has memory for its live extents, a buffer of the function for their bounds.
+    """
+    is_own = isinstance(op.memref.owner, loop.AllocOp)
+    extents = buffer_shape(op.memref) if is_own else extents_of(op.memref.type)
+    return _is_within(op, extents, known)
+
+
+def _is_within(op: loop.LoadOp | loop.StoreOp, extents: Sequence[Extent], known: Knowledge) -> bool:
+    places = zip(op.map.data.results, extents, op.lane_reaches, strict=True)
     for expr, extent, reach in places:
         corners = [expr + AffineConstantExpr(end) if end else expr for end in {*reach}]
         if any(known.decide(corner, op.indices, extent) is not True for corner in corners):
@@ -287,7 +381,7 @@ def simplify_access(
         isinstance(op, loop.LoadOp)
         and op.default is not None
         and op.mask is None
-        and is_inside(op, known)
+        and _is_within(op, extents_of(op.memref.type), known)
     ):
         op.default = None
         changed = True

@@ -17,7 +17,7 @@ def knowledge_at(op: Operation) -> Knowledge:
         if isinstance(parent, loop.ForOp | loop.GuardOp):
             around.append(parent)
         parent = parent.parent_op()
-    known = Knowledge()
+    known = Knowledge.of(parent) if isinstance(parent, loop.FuncOp) else Knowledge()
     for each in reversed(around):
         known.enter(each)
     return known

@@ -17,8 +17,9 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import ExtSIOp, ExtUIOp
-from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.structure import is_size
 from tcopt.dialects.loop.updates import Update, neutral, update_of
+from tcopt.dialects.size import extents_of
 from tcopt.passes.loop.analysis.indexing import (
     Knowledge,
     is_inside,
@@ -26,6 +27,8 @@ from tcopt.passes.loop.analysis.indexing import (
 )
 from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.blocks.guards import HoistGuards, JoinGuards, MergeNestedGuard
+from tcopt.passes.loop.blocks.loop_limits import limit_loops
+from tcopt.passes.loop.blocks.sized_tails import split_sized_tails
 from tcopt.passes.loop.blocks.tails import split_tails
 from tcopt.passes.loop.edits.substitution import substitute_values
 from tcopt.support.arithmetic.affine import Dim, coarser, linear_sum, sum_range, used_dims
@@ -109,28 +112,32 @@ class LowerBlock(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: loop.BlockOp, rewriter: PatternRewriter) -> None:
         known = knowledge_at(op)
-        bindings, operands = list(op.bindings.data.results), list(op.operands)
+        bindings, operands = list(op.bindings.data.results), known.with_sizes(op.operands)
         environment: dict[SSAValue, tuple[AffineExpr, Sequence[SSAValue]]] = {}
         exprs: list[AffineExpr] = []
         extents: list[int] = []
         reduced: list[bool] = []
-        variables = zip(op.iter_vars, bindings, op.domain, op.iter_kinds, strict=True)
-        for variable, binding, extent, kind in variables:
+        variables = zip(op.iter_vars, bindings, op.live_domain, op.iter_kinds, strict=True)
+        for variable, binding, domain, kind in variables:
             environment[variable] = (binding, operands)
-            holds = known.decide(binding, operands, extent)
-            if holds is False or extent == 0:
-                rewriter.erase(op)
-                return
-            if holds is None:
-                exprs.append(binding)
-                extents.append(extent)
-                reduced.append(kind is loop.IterKind.REDUCE)
+            for expr, extent in known.conditions(binding, operands, domain).pairs:
+                holds = known.decide(expr, operands, extent)
+                if holds is False or extent == 0:
+                    rewriter.erase(op)
+                    return
+                if holds is None:
+                    exprs.append(expr)
+                    extents.append(extent)
+                    reduced.append(kind is loop.IterKind.REDUCE)
         body = op.body.block
         if not all(reduced) and _is_unseen(op):
             # Indices are simplified for all points, which is also valid under the remaining guard.
             substitute_values(body, environment, known)
             if all(is_inside(each, known) for each in body.ops if isinstance(each, _ACCESSES)):
-                apart = [not r and _tells_apart(e, op) for e, r in zip(exprs, reduced, strict=True)]
+                apart = [
+                    not r and _tells_apart(e, operands, op)
+                    for e, r in zip(exprs, reduced, strict=True)
+                ]
                 exprs = [expr for expr, is_apart in zip(exprs, apart, strict=True) if not is_apart]
                 extents = [n for n, is_apart in zip(extents, apart, strict=True) if not is_apart]
             environment = {}
@@ -196,9 +203,13 @@ class LowerBlocksPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         _lower(op)
         functions = [each for each in op.ops if isinstance(each, loop.FuncOp)]
-        if any([split_tails(each.body.block, Knowledge()) for each in functions]):
+        if any([split_sized_tails(each) for each in functions]):
+            _lower(op)
+        if any([split_tails(each.body.block, Knowledge.of(each)) for each in functions]):
             _lower(op)
         rewrite(op, [JoinGuards(), MergeNestedGuard(), HoistGuards()], inner_first=True)
+        if any([limit_loops(each) for each in functions]):
+            _lower(op)
 
 
 def _lower(module: ModuleOp) -> None:
@@ -229,15 +240,15 @@ def _is_unseen(op: loop.BlockOp) -> bool:
     return True
 
 
-def _tells_apart(condition: AffineExpr, op: loop.BlockOp) -> bool:
+def _tells_apart(condition: AffineExpr, operands: Sequence[SSAValue], op: loop.BlockOp) -> bool:
     """Whether values that a block writes where a condition fails have separate elements: the
     condition is on the thread, or on indices of all stores."""
     stores = [inner for inner in op.body.block.ops if isinstance(inner, loop.StoreOp)]
     for position in used_dims(condition):
-        value = op.operands[position]
+        value = operands[position]
         around = loop.loop_of(value)
-        is_bound = around is not None and around.axis is not None
-        if not is_bound and not all(value in store.indices for store in stores):
+        is_uniform = is_size(value) or (around is not None and around.axis is not None)
+        if not is_uniform and not all(value in store.indices for store in stores):
             return False
     return True
 
@@ -252,19 +263,20 @@ def _skip_neutral_terms(body: Block, known: Knowledge) -> None:
     load = None if update is None else _deciding_load(update)
     if load is None:
         return
-    exprs, operands = load.map.data.results, load.indices
-    shape = buffer_shape(load.memref)
+    operands = known.with_sizes(load.indices)
+    pairs = zip(load.map.data.results, extents_of(load.memref.type), strict=True)
     open_ = [
-        position
-        for position, (expr, extent) in enumerate(zip(exprs, shape, strict=True))
+        (expr, extent)
+        for index, live in pairs
+        for expr, extent in known.conditions(index, operands, live).pairs
         if known.decide(expr, operands, extent) is None
     ]
     lanes = {i for i, value in enumerate(operands) if value in known.lanes}
-    guarded = [position for position in open_ if lanes.isdisjoint(used_dims(exprs[position]))]
+    guarded = [pair for pair in open_ if lanes.isdisjoint(used_dims(pair[0]))]
     if not guarded:
         return
-    extents = [shape[position] for position in guarded]
-    guard = _guard([exprs[position] for position in guarded], operands, extents, known)
+    exprs, extents = [expr for expr, _ in guarded], [extent for _, extent in guarded]
+    guard = _guard(exprs, operands, extents, known)
     if len(guarded) == len(open_):
         load.default = None
     move(tuple(body.ops), guard.body.block)

@@ -18,15 +18,18 @@ def substitute_values(body: Block, environment: Environment, known: Knowledge) -
                 with known.inside_guard(op.map.data.results, op.indices, op.condition_extents):
                     substitute_values(op.body.block, environment, known)
             case loop.ForOp():
-                known.enter_loop(op)
-                substitute_values(op.body.block, environment, known)
+                _rewrite_plain(op, environment, known, regions=False)
+                with known.inside_loop(op):
+                    substitute_values(op.body.block, environment, known)
             case _ if isinstance(op, IndexedOp):
                 simplify_access(op, known, environment)
             case _:
                 _rewrite_plain(op, environment, known)
 
 
-def _rewrite_plain(op: Operation, environment: Environment, known: Knowledge) -> None:
+def _rewrite_plain(
+    op: Operation, environment: Environment, known: Knowledge, *, regions: bool = True
+) -> None:
     """Replace operands that are not part of an access by a `loop.index`."""
     for position, operand in enumerate(op.operands):
         if operand in environment:
@@ -34,6 +37,6 @@ def _rewrite_plain(op: Operation, environment: Environment, known: Knowledge) ->
             index = loop.IndexOp(*known.simplify([expr], values))
             Rewriter.insert_op(index, InsertPoint.before(op))
             op.operands[position] = index.result
-    for region in op.regions:
+    for region in op.regions if regions else ():
         for block in region.blocks:
             substitute_values(block, environment, known)

@@ -1,0 +1,160 @@
+"""Limits of loops whose last iterations do nothing, because a size is less than its upper bound.
+
+loop.for %io = 0 to 64 {                         %0 = loop.index [(%s0 + 7) floordiv 8]
+  loop.guard ([%s0 - %io * 8 - 1] in 512) {  ->  loop.for %io = 0 to 64 limit %0 {
+    ...                                            ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from tcopt.dialects import loop
+from tcopt.dialects.loop.structure import LIMITED_KINDS
+from tcopt.passes.loop.analysis.effects import guards_of_effects
+from tcopt.passes.loop.analysis.indexing import Knowledge, ValueSum, value_sum
+from tcopt.support.arithmetic.affine import (
+    Atom,
+    Dim,
+    FloorDiv,
+    LinearSum,
+    dims_of,
+    linear_sum,
+    sum_range,
+    to_expr,
+)
+from tcopt.support.ir.quick_ir import walk_ops
+
+_Key = tuple[int, int, ValueSum]
+"""A bound of a loop's variable: its factor, the number of iterations that share a value of its
+quotient, and the other terms without their constant."""
+
+
+def limit_loops(function: loop.FuncOp) -> bool:
+    """Limit each serial and parallel loop to the iterations in which guards over sizes may hold.
+
+    Returns:
+        Whether a loop was limited.
+    """
+    known = Knowledge.of(function)
+    if not known.sizes:
+        return False
+    loops = [op for op in walk_ops(function) if isinstance(op, loop.ForOp)]
+    for op in loops:
+        known.enter_loop(op)
+    limited = [_limit(op, known) for op in loops]
+    return any(limited)
+
+
+def _limit(op: loop.ForOp, known: Knowledge) -> bool:
+    if op.loop_kind not in LIMITED_KINDS or op.limit is not None or op.trip_count < 2:
+        return False
+    guards = guards_of_effects(op.body.block)
+    if not guards:
+        return False
+    bounds = [dict(_bounds(guard, op, known)) for guard in guards]
+    for key, (first, operands) in bounds[0].items():
+        factor, shared, _ = key
+        same = [each.get(key) for each in bounds]
+        found = [bound for bound in same if bound is not None]
+        if len(found) < len(same):
+            continue
+        constant = max(total.constant for total, _ in found)
+        last = to_expr(LinearSum(first.terms, constant))
+        # The last iteration is the greatest i with factor * (i floordiv shared) <= last.
+        count = (last // factor + 1) * shared
+        if known.bounds(count, operands)[0] >= op.trip_count:
+            continue
+        index = loop.IndexOp(*known.simplify([count], operands))
+        place = _outermost_place(op, index)
+        if place is None:
+            index.erase()
+            continue
+        Rewriter.insert_op(index, InsertPoint.before(place))
+        op.limit = index.result
+        return True
+    return False
+
+
+def _bounds(
+    guard: loop.GuardOp, op: loop.ForOp, known: Knowledge
+) -> Iterator[tuple[_Key, tuple[LinearSum, list[SSAValue]]]]:
+    """Yield upper bounds of a loop's variable, over values from outside of the loop, that a guard's
+    conditions imply: the variable times its factor is not more than a sum."""
+    operands = list(guard.indices)
+    inside = _values_inside(op)
+    ranges = known.ranges_of(operands)
+    variable = op.induction_variable
+    for expr in guard.map.data.results:
+        total = linear_sum(expr, ranges)
+        own: list[tuple[Atom, int]] = []
+        varying: list[tuple[Atom, int]] = []
+        rest: list[tuple[Atom, int]] = []
+        for term in total.terms:
+            used = {operands[dim] for dim in dims_of(term[0])}
+            kind = own if variable in used else varying if used & inside else rest
+            kind.append(term)
+        if (
+            len(own) != 1
+            or own[0][1] >= 0
+            or not any(
+                operands[dim] in known.sizes.values() for atom, _ in rest for dim in dims_of(atom)
+            )
+        ):
+            continue
+        ((atom, factor),) = own
+        shared = _shared_iterations(atom)
+        if shared is None:
+            continue
+        _, most = sum_range(LinearSum(tuple(varying), 0), ranges)
+        bound = LinearSum(tuple(rest), total.constant + most)
+        key = -factor, shared, value_sum(LinearSum(tuple(rest), 0), operands)
+        yield key, (bound, operands)
+
+
+def _shared_iterations(atom: Atom) -> int | None:
+    """Return n if a term is the loop's variable `floordiv n`, and 1 if it is the variable."""
+    match atom:
+        case Dim():
+            return 1
+        case FloorDiv(LinearSum(terms=((Dim(), 1),), constant=0), divisor):
+            return divisor
+        case _:
+            return None
+
+
+def _values_inside(op: loop.ForOp) -> set[SSAValue]:
+    """Return the values that are defined in a loop, other than its variable."""
+    values: set[SSAValue] = set()
+    for inner in walk_ops(op):
+        values.update(inner.results)
+        for region in inner.regions:
+            for block in region.blocks:
+                values.update(block.args)
+    values.discard(op.induction_variable)
+    return values
+
+
+def _outermost_place(op: loop.ForOp, index: loop.IndexOp) -> Operation | None:
+    """Return the outermost op at or around a loop before which an index can be computed; None if it
+    depends on the iterations of unrolled or vectorised loops."""
+    place: Operation = op
+    owners = {_block_of(value) for value in index.indices}
+    while (block := place.parent_block()) is not None and block not in owners:
+        parent = block.parent_op()
+        if parent is None or isinstance(parent, loop.FuncOp):
+            break
+        place = parent
+    for value in index.indices:
+        around = loop.loop_of(value)
+        if around is not None and around.loop_kind not in LIMITED_KINDS:
+            return None
+    return place
+
+
+def _block_of(value: SSAValue) -> Block | None:
+    owner = value.owner
+    return owner if isinstance(owner, Block) else owner.parent_block()
