@@ -6,7 +6,7 @@ parallel loop's iterations are tracked: see `ParallelLoop`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -22,6 +22,7 @@ from xdsl.ir.affine import (
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.size import extents_of
 from tcopt.interpreters.plain_allocs import NewBuffers
 from tcopt.interpreters.plain_scalars import floor_divide
 from tcopt.interpreters.plain_text import (
@@ -34,6 +35,7 @@ from tcopt.interpreters.plain_text import (
 )
 from tcopt.support.arithmetic.affine import bounds
 from tcopt.support.arithmetic.intervals import UNBOUNDED, Range
+from tcopt.support.arithmetic.sizes import Extent, lower_bound, to_affine
 from tcopt.support.errors import UnsupportedError
 
 _UNSIGNED = {AffineBinaryOpKind.FloorDiv: "udiv", AffineBinaryOpKind.Mod: "urem"}
@@ -70,6 +72,7 @@ class Accesses:
         ranges: of index values.
         faults: messages of runs that end early; the run returns the index plus 1.
         parallel: the enclosing parallel loops, outermost first.
+        sizes: the LLVM operand of each extent that is a size.
     """
 
     writer: PlainWriter
@@ -78,6 +81,22 @@ class Accesses:
     ranges: dict[SSAValue, Range] = field(default_factory=dict[SSAValue, Range])
     faults: list[str] = field(default_factory=list[str])
     parallel: list[ParallelLoop] = field(default_factory=list[ParallelLoop])
+    sizes: dict[Extent, str] = field(default_factory=dict[Extent, str])
+
+    def extents(self, buffer: SSAValue) -> list[str]:
+        """Return the live extents of a buffer, each an i64."""
+        return [self.sizes.get(extent, str(extent)) for extent in extents_of(buffer.type)]
+
+    def declare(self, extents: Iterable[Extent], names: Mapping[str, SSAValue]) -> None:
+        """Emit the values of extents that are sizes, given the value of each name."""
+        places = {name: place for place, name in enumerate(names)}
+        for extent in extents:
+            if isinstance(extent, int) or extent in self.sizes:
+                continue
+            expr = to_affine(extent, places)
+            if expr is None:
+                raise UnsupportedError(f"the extent {extent} is not affine in its sizes")
+            self.sizes[extent] = self.index(expr, list(names.values()))
 
     def index(self, expr: AffineExpr, operands: Sequence[SSAValue]) -> str:
         """Emit an index expression; return its value, an i64."""
@@ -114,7 +133,7 @@ class Accesses:
         """Return the minimum and maximum of an index expression."""
         return bounds(expr, [self.ranges.get(value, UNBOUNDED) for value in operands])
 
-    def inside(self, index: str, extent: int) -> str:
+    def inside(self, index: str, extent: int | str) -> str:
         """Return an i1 for 0 <= index < extent."""
         return self.writer.assign(f"icmp ult i64 {index}, {extent}")
 
@@ -135,14 +154,14 @@ class Accesses:
         """Return, for each lane, the index along each dimension, and which of them may be out of
         bounds.
         """
-        w, shape = self.writer, buffer_shape(op.memref)
+        w, shape = self.writer, extents_of(op.memref.type)
         starts = [self.index(expr, op.indices) for expr in op.map.data.results]
         doubtful: list[bool] = []
         for expr, extent, (below, above) in zip(
             op.map.data.results, shape, op.lane_reaches, strict=True
         ):
             low, high = self.range_of(expr, op.indices)
-            doubtful.append(low + below < 0 or high + above >= extent)
+            doubtful.append(low + below < 0 or not high + above < lower_bound(extent))
         extents = vector_shape(vector)
         found: list[tuple[list[str], list[bool]]] = []
         for lane in range(prod(extents)):
@@ -157,7 +176,7 @@ class Accesses:
     def address(self, buffer: SSAValue, places: Sequence[str]) -> tuple[str, str]:
         """Return a pointer to an element, and its position in row-major order."""
         w, flat = self.writer, "0"
-        for place, extent in zip(places, buffer_shape(buffer), strict=True):
+        for place, extent in zip(places, self.extents(buffer), strict=True):
             if flat != "0":
                 flat = w.assign(f"mul i64 {flat}, {extent}")
             flat = place if flat == "0" else w.assign(f"add i64 {flat}, {place}")
@@ -231,15 +250,15 @@ class Accesses:
             return None
         if any(op.memref in around.shadows for around in self.parallel):
             return None
-        shape, extents = buffer_shape(op.memref), vector_shape(vector)
+        shape, extents = extents_of(op.memref.type), vector_shape(vector)
         for expr, extent, (below, above) in zip(
             op.map.data.results, shape, op.lane_reaches, strict=True
         ):
             low, high = self.range_of(expr, op.indices)
-            if low + below < 0 or high + above >= extent:
+            if low + below < 0 or not high + above < lower_bound(extent):
                 return None
         for lane in range(prod(extents)):
-            offset = 0
+            offset: Extent = 0
             steps = lane_offsets(op.lane_steps, extents, lane, len(shape))
             for step, extent in zip(steps, shape, strict=True):
                 offset = offset * extent + step
@@ -309,7 +328,7 @@ class Accesses:
     def _insides(
         self, buffer: SSAValue, places: Sequence[str], doubtful: Sequence[bool]
     ) -> list[str]:
-        parts = zip(places, doubtful, buffer_shape(buffer), strict=True)
+        parts = zip(places, doubtful, self.extents(buffer), strict=True)
         return [self.inside(place, extent) for place, doubt, extent in parts if doubt]
 
     def check(
@@ -317,13 +336,13 @@ class Accesses:
     ) -> None:
         """Emit code that ends the run if an index is out of bounds."""
         for dim, (place, doubt, extent) in enumerate(
-            zip(places, doubtful, buffer_shape(buffer), strict=True)
+            zip(places, doubtful, self.extents(buffer), strict=True)
         ):
             if doubt:
                 self.fail_unless(
                     self.inside(place, extent),
                     f"{who}: an index of {name_of(buffer)} is outside of dimension {dim}, "
-                    f"which has {extent} elements: index",
+                    f"which has {extents_of(buffer.type)[dim]} elements: index",
                     place,
                 )
 

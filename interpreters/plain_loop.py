@@ -16,7 +16,7 @@ from typing import Any
 
 from xdsl.dialects import scf
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IndexType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -27,6 +27,8 @@ from xdsl.ir.affine import (
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.structure import size_ranges
+from tcopt.dialects.size import extents_of, size_arguments
 from tcopt.interpreters.plain_access import (
     Accesses,
     ParallelLoop,
@@ -48,6 +50,7 @@ from tcopt.interpreters.plain_text import (
 )
 from tcopt.interpreters.plain_vectors import VECTOR_RULES, emit_intrinsic
 from tcopt.support.arithmetic.intervals import range_below
+from tcopt.support.arithmetic.sizes import lower_bound, upper_bound
 from tcopt.support.errors import UnsupportedError
 
 _MOST_TRACED = 1 << 25
@@ -74,8 +77,9 @@ class ObservedStage:
 
 @dataclass(frozen=True)
 class PlainFunction:
-    """A translated function: `i64 @plain(buffers..., stages..., scratch, detail)`.
+    """A translated function: `i64 @plain(arguments..., stages..., scratch, detail)`.
 
+    Arguments are addresses: of buffers, and of an i64 for each size.
     `scratch` is `scratch_bytes` of zeros. It returns 0, or the number of a message in `faults` if
     it ended early; the i64 at `detail` is then appended to the message. `meanings` are third-party
     ops, which functions of these names compute.
@@ -139,6 +143,7 @@ class _Translator:
         parameters = [f"ptr %p{number}" for number in range(len(block.args))]
         for number, argument in enumerate(block.args):
             self.values[argument] = f"%p{number}"
+        self.sizes()
         # The iteration counter of parallel loops is in the first bytes of the scratch memory.
         w.line("store i64 0, ptr %scratch")
         self.block(block)
@@ -157,6 +162,21 @@ class _Translator:
             frozenset(w.externals),
             w.meanings,
         )
+
+    def sizes(self) -> None:
+        """Load the sizes of the function, and compute the extents that depend on them."""
+        names = size_arguments(self.function)
+        for value in names.values():
+            self.values[value] = self.writer.assign(f"load i64, ptr {self.values[value]}")
+        self.accesses.ranges.update(size_ranges(self.function))
+        buffers = [value for value in self.function.body.block.args if value.type != IndexType()]
+        extents = [extent for value in buffers for extent in extents_of(value.type)]
+        for op in self.function.walk() if names else ():
+            if isinstance(op, loop.AllocOp):
+                extents += extents_of(op.result.type)
+            elif isinstance(op, loop.BlockOp):
+                extents += op.live_domain
+        self.accesses.declare(extents, names)
 
     def block(self, block: Block) -> None:
         for op in block.ops:
@@ -244,13 +264,14 @@ class _Translator:
         w, accesses = self.writer, self.accesses
         conditions: list[str] = []
         for value, expr, extent in zip(
-            op.iter_vars, op.bindings.data.results, op.domain, strict=True
+            op.iter_vars, op.bindings.data.results, op.live_domain, strict=True
         ):
             place = self.values[value] = accesses.index(expr, op.operands)
-            accesses.ranges[value] = range_below(extent)
+            accesses.ranges[value] = range_below(upper_bound(extent))
             low, high = accesses.range_of(expr, op.operands)
-            if low < 0 or high >= extent:
-                conditions.append(accesses.inside(place, extent))
+            if low < 0 or not high < lower_bound(extent):
+                live = accesses.sizes.get(extent, str(extent))
+                conditions.append(accesses.inside(place, live))
         with w.when(w.all_of(conditions)):
             self.init(op)
             for inner in op.body.block.ops:

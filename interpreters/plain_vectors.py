@@ -19,7 +19,6 @@ from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.interpreters.plain_access import (
     Accesses,
-    buffer_shape,
     lane_offsets,
     vector_shape,
     zero_text,
@@ -272,7 +271,7 @@ def _read_tile(accesses: Accesses, tile: OperandTile, places: Sequence[str], who
     w, element = accesses.writer, _element_of(tile)
     inside = [
         accesses.inside(place, extent)
-        for place, extent in zip(places, buffer_shape(tile.buffer), strict=True)
+        for place, extent in zip(places, accesses.extents(tile.buffer), strict=True)
     ]
     return w.choose(
         w.all_of(inside),

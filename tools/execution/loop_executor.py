@@ -20,9 +20,11 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit_link import link_objects
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.dialects import loop
+from tcopt.dialects.size import extents_of, size_arguments
 from tcopt.interpreters.host_calls import host_call, run_host_call, strings_of
 from tcopt.interpreters.plain_loop import PlainFunction, translate
 from tcopt.interpreters.plain_meanings import run_meaning
+from tcopt.support.arithmetic.sizes import evaluate
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import InputError
 from tcopt.tools.execution.host_program import HostProgram, array_type, unwritten
@@ -106,7 +108,7 @@ def run_func(function: loop.FuncOp, arrays: Sequence[Array], *, order: int = 0) 
 
     Args:
         function: the function.
-        arrays: one array for each argument, of its shape and dtype.
+        arrays: one array for each argument, of its shape and dtype; an i64 for a size.
         order: the order in which parallel iterations run, a seed.
     Returns:
         The same arrays.
@@ -130,8 +132,12 @@ def _check(function: loop.FuncOp, arrays: Sequence[Array]) -> None:
     arguments = function.body.block.args
     if len(arrays) != len(arguments):
         raise InputError(f"{len(arrays)} arrays for {len(arguments)} arguments", op=function)
-    for array, argument in zip(arrays, arguments, strict=True):
-        shape, dtype = array_type(argument.type)
+    names = list(size_arguments(function))
+    buffers = len(arguments) - len(names)
+    sizes = {n: int(a.item()) for n, a in zip(names, arrays[buffers:], strict=True)}
+    for array, argument in zip(arrays[:buffers], arguments[:buffers], strict=True):
+        _, dtype = array_type(argument.type)
+        shape = tuple(evaluate(extent, sizes) for extent in extents_of(argument.type))
         if array.shape != shape:
             raise InputError(f"array of shape {array.shape} given for {argument.type}")
         if array.dtype.itemsize != dtype.itemsize:
