@@ -28,6 +28,7 @@ from tcopt.support.arithmetic.affine import (
     sum_range,
     to_expr,
 )
+from tcopt.support.arithmetic.sizes import Extent, lower_bound
 
 _COMMUTATIVE = (arith.AddfOp, arith.MulfOp)
 """Commutative ops that lack the trait."""
@@ -191,7 +192,7 @@ def _match_loops(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -
     ranges = value_ranges(values)
     moving = {v: n for v, n in ((o.induction_variable, o.trip_count) for o in loops)}
     for variable, binding, extent in zip(
-        block.iter_vars, block.bindings.data.results, block.domain, strict=True
+        block.iter_vars, block.bindings.data.results, block.live_domain, strict=True
     ):
         total = linear_sum(binding, ranges)
         steps, rest = _split(total, values, moving)
@@ -205,11 +206,11 @@ def _match_loops(behaviour: Behaviour, block: BlockOp, loops: Sequence[ForOp]) -
 
 
 def _ends_between(
-    rest: LinearSum, size: int, extent: int, total: LinearSum, values: Sequence[SSAValue]
+    rest: LinearSum, size: int, extent: Extent, total: LinearSum, values: Sequence[SSAValue]
 ) -> bool:
     """Whether each tile of `size` is completely inside or completely outside of the domain."""
     low, high = sum_range(total, value_ranges(values))
-    if low >= 0 and high < extent:
+    if low >= 0 and high < lower_bound(extent):
         return True
     whole = all(factor % size == 0 for _, factor in rest.terms) and rest.constant % size == 0
     return whole and extent % size == 0

@@ -10,13 +10,15 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, LoadOp, StoreOp
+from tcopt.dialects.size import sized_memref
+from tcopt.support.arithmetic.sizes import Extent
 
 
-def with_shape(alloc: AllocOp, shape: Sequence[int]) -> AllocOp:
+def with_shape(alloc: AllocOp, shape: Sequence[Extent]) -> AllocOp:
     """Replace a buffer by one of another shape; its accesses do not change."""
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
-    new_type = MemRefType(type_.get_element_type(), shape, type_.layout, type_.memory_space)
+    new_type = sized_memref(shape, type_.get_element_type(), type_.memory_space)
     new = AllocOp.create(
         result_types=[new_type], properties=alloc.properties, attributes=alloc.attributes
     )

@@ -9,7 +9,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from tcopt.dialects.loop import BlockOp, IterKind, LoadOp, StoreOp
-from tcopt.dialects.loop.analysis import Box, buffer_shape, over, value_ranges
+from tcopt.dialects.loop.analysis import Box, over, value_ranges
+from tcopt.dialects.size import extents_of
 from tcopt.schedules.edits.nest import Span, build_nest
 from tcopt.support.arithmetic.affine import simplify
 
@@ -32,8 +33,8 @@ def copy_nest(
     Returns:
         The block, and its outermost loop, detached.
     """
-    shape = buffer_shape(source if steps is None else target)
-    rank = len(shape)
+    extents = extents_of((source if steps is None else target).type)
+    rank = len(extents)
     by = steps or [1] * rank
     body = Block(arg_types=[IndexType()] * rank)
     for dim, variable in enumerate(body.args):
@@ -45,7 +46,8 @@ def copy_nest(
     )
     map = AffineMap(rank, 0, tuple(place))
     body.add_ops([load, StoreOp(load.result, target, map, list(body.args))])
-    block = BlockOp(name, [IterKind.SPATIAL] * rank, shape, AffineMap(0, 0, ()), [], Region(body))
+    kinds = [IterKind.SPATIAL] * rank
+    block = BlockOp(name, kinds, extents, AffineMap(0, 0, ()), [], Region(body))
     block.location = origin.location
     values: list[SSAValue] = list(box.operands)
     spans = [Span(over(d.base, box.operands, values), d.extent) for d in box.dims]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IndexType, i64
+from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, IterKind, IterKindAttr, LoopKind
+from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, IterKind, LoopKind
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
@@ -22,6 +22,7 @@ from tcopt.schedules.state.state import (
     value_label,
 )
 from tcopt.support.arithmetic.affine import linear_sum, simplify, substitute, sum_range
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.syntax.access_syntax import unique_operands
 
 _CONCURRENT = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VIRTUAL)
@@ -88,7 +89,7 @@ def move_ops(source: Block, target: Block) -> None:
         target.add_op(op)
 
 
-def add_guard(block: BlockOp, expr: AffineExpr, values: Sequence[SSAValue], extent: int) -> None:
+def add_guard(block: BlockOp, expr: AffineExpr, values: Sequence[SSAValue], extent: Extent) -> None:
     """Run `block` only where `0 <= expr < extent`, by adding an iteration variable.
 
     The variable is spatial even over loops of a reduction: it takes no part in the reduction.
@@ -96,16 +97,10 @@ def add_guard(block: BlockOp, expr: AffineExpr, values: Sequence[SSAValue], exte
     operands = list(block.operands_)
     shift: list[AffineExpr] = [AffineDimExpr(len(operands) + i) for i in range(len(values))]
     exprs = [*block.bindings.data.results, substitute(expr, shift)]
-    set_variables(block, [*block.iter_kinds, IterKind.SPATIAL], [*block.domain, extent])
+    block.set_variables([*block.iter_kinds, IterKind.SPATIAL], [*block.live_domain, extent])
     variable = block.body.block.insert_arg(IndexType(), len(block.iter_vars))
     variable.name_hint = "guard"
     set_bindings(block, exprs, [*operands, *values])
-
-
-def set_variables(block: BlockOp, kinds: Sequence[IterKind], extents: Sequence[int]) -> None:
-    """Replace the kinds and extents of a block's iteration variables."""
-    block.kinds = ArrayAttr([IterKindAttr(kind) for kind in kinds])
-    block.extents = DenseArrayBase.from_list(i64, extents)
 
 
 def bound_values(block: BlockOp, kind: IterKind) -> set[SSAValue]:
@@ -152,7 +147,7 @@ def drop_guards(block: BlockOp) -> list[int]:
     if len(kept) == count:
         return list(range(count))
     exprs = [block.bindings.data.results[p] for p in kept]
-    set_variables(block, kinds, [block.domain[p] for p in kept])
+    block.set_variables(kinds, [block.live_domain[p] for p in kept])
     body = block.body.block
     for position in sorted(set(range(count)) - set(kept), reverse=True):
         body.erase_arg(body.args[position])

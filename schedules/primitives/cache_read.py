@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 
 from xdsl.dialects.builtin import AffineMapAttr, MemRefType
 from xdsl.ir import SSAValue
@@ -11,7 +10,8 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, LoadOp, Scope
-from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.dialects.loop.analysis import value_ranges
+from tcopt.dialects.size import extents_of, sized_memref
 from tcopt.schedules.analysis.regions import box_under, reads_of
 from tcopt.schedules.dependences.order import check_passed
 from tcopt.schedules.edits.copies import copy_nest, redirect
@@ -28,6 +28,7 @@ from tcopt.schedules.state.state import (
     value_label,
 )
 from tcopt.support.arithmetic.affine import LinearSum, linear_sum, to_expr
+from tcopt.support.arithmetic.sizes import Extent, ceildiv
 
 _NAME = "cache_read"
 
@@ -80,8 +81,7 @@ def cache_read(
     type_ = source.type
     assert isa(type_, MemRefType)
     if steps is not None:
-        shape = _divided(block, source, steps)
-        type_ = MemRefType(type_.get_element_type(), shape)
+        type_ = sized_memref(_divided(block, source, steps), type_.get_element_type())
     alloc = AllocOp(type_, scope)
     base = f"{source.name_hint or block.block_name.data}_{scope.value}"
     alloc.result.name_hint = base
@@ -94,9 +94,9 @@ def cache_read(
     return copy
 
 
-def _divided(block: BlockOp, source: SSAValue, steps: Sequence[int]) -> list[int]:
+def _divided(block: BlockOp, source: SSAValue, steps: Sequence[int]) -> list[Extent]:
     """Divide the indices of a block's reads by steps; return the remaining extents."""
-    shape, label = buffer_shape(source), value_label(source)
+    shape, label = extents_of(source.type), value_label(source)
     if len(steps) != len(shape) or any(step < 1 for step in steps):
         reason = f"{list(steps)} are not {len(shape)} positive numbers"
         raise illegal(_NAME, "steps", reason, op=block)
@@ -122,7 +122,7 @@ def _divided(block: BlockOp, source: SSAValue, steps: Sequence[int]) -> list[int
         divided.append(exprs)
     for op, exprs in zip(loads, divided, strict=True):
         op.map = AffineMapAttr(AffineMap(op.map.data.num_dims, 0, tuple(exprs)))
-    return [ceil(extent / step) for extent, step in zip(shape, steps, strict=True)]
+    return [ceildiv(extent, step) for extent, step in zip(shape, steps, strict=True)]
 
 
 def _source(block: BlockOp, buffer: int | str) -> SSAValue:

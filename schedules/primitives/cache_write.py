@@ -8,7 +8,8 @@ from xdsl.ir.affine import AffineConstantExpr
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import AllocOp, BlockOp, IntrinOp, Scope
-from tcopt.dialects.loop.analysis import Box, BoxSide, buffer_shape
+from tcopt.dialects.loop.analysis import Box, BoxSide
+from tcopt.dialects.size import extents_of, sized_memref
 from tcopt.schedules.analysis.regions import box_under, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_runs, check_single
 from tcopt.schedules.edits.copies import copy_nest, redirect, shift
@@ -22,6 +23,7 @@ from tcopt.schedules.state.state import (
     value_label,
     written_buffer,
 )
+from tcopt.support.arithmetic.sizes import Extent, upper_bound
 
 
 def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
@@ -80,9 +82,9 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
     assert isa(type_, MemRefType)
     low = _offsets(block, buffer, box)
     if low is not None:
-        extents = [interval.extent for interval in box.dims]
-        type_ = MemRefType(type_.get_element_type(), extents, type_.layout, type_.memory_space)
-        origin = [BoxSide(AffineConstantExpr(0), extent) for extent in extents]
+        extents = _part_extents(block, buffer, box)
+        type_ = sized_memref(extents, type_.get_element_type(), type_.memory_space)
+        origin = [BoxSide(AffineConstantExpr(0), part.extent) for part in box.dims]
         box = Box((), tuple(origin))
     alloc = AllocOp(type_, scope)
     alloc.result.name_hint = f"{buffer.name_hint or block.block_name.data}_{scope.value}"
@@ -99,11 +101,25 @@ def cache_write(state: State, block: BlockOp, scope: Scope) -> BlockOp:
     return copy
 
 
+def _part_extents(block: BlockOp, buffer: SSAValue, box: Box) -> list[Extent]:
+    """Return the live extents of the block's part of a buffer."""
+    found: list[Extent] = []
+    for part, extent in zip(box.dims, extents_of(buffer.type), strict=True):
+        if part.extent == upper_bound(extent):
+            found.append(extent)
+        elif isinstance(extent, int):
+            found.append(part.extent)
+        else:
+            reason = f"it writes a part of {value_label(buffer)} along a size"
+            raise illegal("cache_write", "block", reason, op=block)
+    return found
+
+
 def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> None:
     """Check that the block writes its part completely, if the buffer holds other data."""
     if alloc_of(buffer) is not None and not _others(state, block, buffer):
         return
-    label, shape = value_label(buffer), buffer_shape(buffer)
+    label, shape = value_label(buffer), extents_of(buffer.type)
     for access in writes_of(block, buffer):
         found = [variable_at(access, dim, block) for dim in range(len(shape))]
         known = variables_of(access, block)
@@ -113,7 +129,7 @@ def _check_filled(state: State, block: BlockOp, buffer: SSAValue, box: Box) -> N
             else:
                 position, offset = variable
                 is_moving = block.domain[position] > 1 and known[position] != (dim, offset)
-                whole = offset == 0 and block.domain[position] == shape[dim]
+                whole = offset == 0 and block.live_domain[position] == shape[dim]
                 is_known = isinstance(box.dims[dim].base, AffineConstantExpr)
                 is_full = not is_moving and (whole or is_known)
             if not is_full:

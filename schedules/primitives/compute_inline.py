@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1
+from xdsl.dialects.builtin import IndexType, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.dialects.loop import BlockOp, IndexOp, LoadOp, StoreOp
-from tcopt.dialects.loop.analysis import buffer_shape, value_ranges
+from tcopt.dialects.arith_ import SelectOp
+from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
+from tcopt.dialects.loop.inside_tests import inside_test
+from tcopt.dialects.size import extents_of
+from tcopt.passes.loop.analysis.surroundings import knowledge_in
 from tcopt.schedules.analysis.regions import reads_of, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.edits.bodies import IndexExpr, substitute_indices
@@ -31,7 +32,6 @@ from tcopt.schedules.state.state import (
     value_label,
     written_buffer,
 )
-from tcopt.support.arithmetic.affine import bounds
 from tcopt.support.ir.literals import number_attr
 
 _NAME = "compute_inline"
@@ -116,12 +116,12 @@ def _check_written(block: BlockOp, reader: BlockOp, load: LoadOp) -> None:
     Elements that are never written have any value, but computing them may access other buffers out
     of bounds.
     """
-    shape, ranges = buffer_shape(load.memref), value_ranges(list(load.indices))
+    shape, known = extents_of(load.memref.type), knowledge_in(load)
     (access,) = writes_of(block, load.memref)
     for position, (dim, _) in variables_of(access, block).items():
-        extent = block.domain[position]
-        low, high = bounds(load.map.data.results[dim], ranges)
-        if extent < shape[dim] and (low < 0 or high >= extent):
+        extent = block.live_domain[position]
+        inside = known.decide(load.map.data.results[dim], list(load.indices), extent)
+        if extent != shape[dim] and inside is not True:
             label = value_label(load.memref)
             reason = (
                 f"block {block_label(reader)} may read elements of {label} that it never writes"
@@ -137,10 +137,10 @@ def _open_dims(load: LoadOp) -> list[int]:
     """Return the dimensions of a load with a default whose index may be out of bounds."""
     if load.default is None:
         return []
-    ranges = value_ranges(list(load.indices))
-    shape = buffer_shape(load.memref)
-    limits = [bounds(e, ranges) for e in load.map.data.results]
-    return [d for d, (low, high) in enumerate(limits) if low < 0 or high >= shape[d]]
+    known = knowledge_in(load)
+    pairs = zip(load.map.data.results, extents_of(load.memref.type), strict=True)
+    inside = [known.decide(expr, list(load.indices), extent) for expr, extent in pairs]
+    return [dim for dim, holds in enumerate(inside) if holds is not True]
 
 
 def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, int]) -> None:
@@ -176,26 +176,10 @@ def _inline(load: LoadOp, block: BlockOp, store: StoreOp, dims: dict[SSAValue, i
 def _choose(load: LoadOp, open_dims: list[int], value: SSAValue) -> SSAValue:
     """Return `value` if the load is in bounds in all of `open_dims`, and else its default."""
     assert load.default is not None
-    shape = buffer_shape(load.memref)
-    made: list[Operation] = []
-    inside: SSAValue | None = None
-    for dim in open_dims:
-        index = IndexOp(
-            AffineMap(len(load.indices), 0, (load.map.data.results[dim],)), load.indices
-        )
-        extent = arith.ConstantOp(IntegerAttr(shape[dim], IndexType()))
-        # Unsigned, so that a negative index compares as too large.
-        test = CmpiOp(index.result, extent.result, "ult")
-        made += [index, extent, test]
-        if inside is None:
-            inside = test.result
-        else:
-            both = arith.AndIOp(inside, test.result, i1)
-            made.append(both)
-            inside = both.result
-    assert inside is not None
+    extents = extents_of(load.memref.type)
+    made = inside_test(load, {dim: extents[dim] for dim in open_dims})
     default = arith.ConstantOp(load.default)
-    select = SelectOp(inside, value, default.result)
+    select = SelectOp(made[-1].results[0], value, default.result)
     block = load.parent_block()
     assert block is not None
     block.insert_ops_before([*made, default, select], load)

@@ -141,7 +141,7 @@ def _init_block(state: State, block: BlockOp, reduced: set[SSAValue]) -> BlockOp
     fresh = BlockOp(
         state.fresh_name(f"{block.block_name.data}_init"),
         [IterKind.SPATIAL] * len(kept),
-        [block.domain[p] for p in kept],
+        [block.live_domain[p] for p in kept],
         AffineMap(0, 0, ()),
         [],
         Region(body),

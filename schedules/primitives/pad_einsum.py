@@ -10,15 +10,17 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, LoadOp, LoopKind, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, buffer_shape
+from tcopt.dialects.size import extents_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match_block
 from tcopt.schedules.analysis.regions import reads_of, variable_at, variables_of, writes_of
 from tcopt.schedules.dependences.order import check_single
 from tcopt.schedules.edits.buffers import with_shape
 from tcopt.schedules.edits.inlining import check_body
-from tcopt.schedules.edits.nest import bound_blocks, set_variables
+from tcopt.schedules.edits.nest import bound_blocks
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, alloc_of, block_label, loops_of, value_label
 from tcopt.support.arithmetic.affine import bounds
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.literals import number_attr
 
 _NAME = "pad_einsum"
@@ -63,18 +65,26 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
     grown = [p for p, n in enumerate(pattern.extents) if padded[p] != n]
     if not grown:
         return
+    for position in grown:
+        if not isinstance(block.live_domain[position], int):
+            reason = f"{value_label(block.iter_vars[position])} runs over a size"
+            raise illegal(_NAME, "block", reason, op=block)
     loops = {position: _own_loop(block, position) for position in grown}
     output = _output(state, pattern, grown)
     reduced = [position for position in grown if position in pattern.reduce]
     copies = [_Copy(state, block, term, reduced) for term in pattern.terms]
     for copy in copies:
         copy.grow(padded)
-    set_variables(block, block.iter_kinds, padded)
+    extents = list(block.live_domain)
+    for position in grown:
+        extents[position] = padded[position]
+    block.set_variables(block.iter_kinds, extents)
     for position, loop in loops.items():
         loop.extent = IntegerAttr(padded[position], i64)
-    shape = list(buffer_shape(output.result))
+    shape = list(extents_of(output.result.type))
     for position, (dim, _) in variables_of(writes_of(block, output.result)[0], block).items():
-        shape[dim] = max(shape[dim], padded[position])
+        if position in grown:
+            shape[dim] = max(shape[dim], padded[position])
     with_shape(output, shape)
 
 
@@ -195,17 +205,20 @@ class _Copy:
 
     def grow(self, padded: Sequence[int]) -> None:
         """Enlarge the buffer for the new extents, and copy zeros beyond the end of reductions."""
-        domain = list(self.writer.domain)
+        domain = list(self.writer.live_domain)
         for position, place in self.places.items():
             loop = _own_loop(self.writer, place)
             domain[place] = padded[position]
             loop.extent = IntegerAttr(padded[position], i64)
         if self.places:
-            set_variables(self.writer, self.writer.iter_kinds, domain)
+            self.writer.set_variables(self.writer.iter_kinds, domain)
             for op in self.writer.body.block.ops:
                 if isinstance(op, LoadOp) and op.default is None:
                     op.default = number_attr(0, op.result.type)
         ranges = [(0, padded[self.block.iter_vars.index(v)] - 1) for v in self.op.indices]
         reach = [bounds(expr, ranges)[1] + 1 for expr in self.op.map.data.results]
-        shape = buffer_shape(self.buffer)
-        with_shape(self.alloc, [max(n, old) for n, old in zip(reach, shape, strict=True)])
+        shape = extents_of(self.buffer.type)
+        with_shape(
+            self.alloc,
+            [old if upper_bound(old) >= n else n for n, old in zip(reach, shape, strict=True)],
+        )

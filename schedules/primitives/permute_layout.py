@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
+from tcopt.dialects.size import extents_of
 from tcopt.schedules.edits.buffers import permute_indices, with_shape
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import State, alloc_of, value_label, written_buffer
@@ -40,7 +40,7 @@ def permute_layout(state: State, block: BlockOp, order: Sequence[int]) -> None:
         reason = f"it writes {label}, an argument whose layout is given"
         hint = "cache_write gives it a buffer of its own"
         raise illegal(_NAME, "block", reason, op=block, hint=hint)
-    shape = buffer_shape(buffer)
+    shape = extents_of(buffer.type)
     if sorted(order) != list(range(len(shape))):
         reason = f"{list(order)} is not a permutation of {len(shape)} dimensions"
         raise illegal(_NAME, "order", reason, op=block)

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
-from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.size import extents_of
 from tcopt.schedules.analysis.regions import reads_of, variables_of
 from tcopt.schedules.dependences.order import check_move, check_single
 from tcopt.schedules.edits.bodies import IndexExpr, substitute_indices
@@ -109,14 +109,14 @@ def _producer(state: State, block: BlockOp) -> tuple[SSAValue, BlockOp]:
 def _is_elementwise(block: BlockOp, buffer: SSAValue) -> bool:
     """Whether each iteration of the block reads exactly one, different element of `buffer`."""
     used = moving_variables(block)
-    shape = buffer_shape(buffer)
+    shape = extents_of(buffer.type)
     for access in reads_of(block, buffer):
         variables = variables_of(access, block)
         if not used <= variables.keys() or not isinstance(access.op, LoadOp):
             return False
         dims = {dim: p for p, (dim, offset) in variables.items() if offset == 0}
         if any(
-            extent != 1 and (d not in dims or block.domain[dims[d]] != extent)
+            extent != 1 and (d not in dims or block.live_domain[dims[d]] != extent)
             for d, extent in enumerate(shape)
         ):
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
@@ -17,15 +17,16 @@ from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadOp, StoreOp
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.dialects.loop.updates import Update, counts_twice, update_of
+from tcopt.dialects.size import extents_of, sized_memref
 from tcopt.schedules.dependences.order import check_blocks_only, check_runs, check_single
 from tcopt.schedules.edits.bodies import IndexExpr, set_access, substitute_indices
 from tcopt.schedules.edits.nest import (
+    add_guard,
     bound_blocks,
     bound_values,
     insert_first,
     new_loop,
     set_bindings,
-    set_variables,
 )
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
@@ -42,6 +43,7 @@ from tcopt.support.arithmetic.affine import (
     substitute,
     sum_range,
 )
+from tcopt.support.arithmetic.sizes import Extent, lower_bound
 
 _NAME = "rfactor"
 
@@ -284,9 +286,9 @@ def _outermost(plan: _Plan) -> ForOp:
 def _partial_buffer(plan: _Plan, axis: int) -> AllocOp:
     type_ = plan.buffer.type
     assert isa(type_, MemRefType)
-    shape = list(type_.get_shape())
+    shape = list(extents_of(type_))
     shape.insert(axis, plan.factor)
-    alloc = AllocOp(MemRefType(type_.get_element_type(), shape))
+    alloc = AllocOp(sized_memref(shape, type_.get_element_type()))
     alloc.result.name_hint = f"{plan.buffer.name_hint or plan.block.block_name.data}_rf"
     return alloc
 
@@ -302,7 +304,7 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
     """Turn the block into the block of partial results, in place."""
     block, body = plan.block, plan.block.body.block
     exprs = list(block.bindings.data.results)
-    kinds, extents = list(block.iter_kinds), list(block.domain)
+    kinds, extents = list(block.iter_kinds), list(block.live_domain)
     values = list(block.operands_)
     old = [block.iter_vars[p] for p in plan.positions]
     fresh: list[SSAValue] = []
@@ -318,7 +320,7 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
     dims: list[AffineExpr] = [AffineDimExpr(place) for place in places]
     indices = [IndexExpr(substitute(exprs[p], dims), tuple(fresh)) for p in plan.positions]
     # Index substitution reads the ranges of the new variables from the block.
-    set_variables(block, kinds, extents)
+    block.set_variables(kinds, extents)
     for op in list(body.walk()):
         if isinstance(op, LoadOp | StoreOp) and op.memref is plan.buffer:
             op.operands[1 if isinstance(op, StoreOp) else 0] = buffer
@@ -328,7 +330,7 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
     ranges = value_ranges(values)
     for position, variable in reversed(list(zip(plan.positions, old, strict=True))):
         overshoots = sum_range(linear_sum(exprs[position], ranges), ranges)[1]
-        if overshoots >= extents[position]:
+        if not overshoots < lower_bound(extents[position]):
             kinds[position] = IterKind.SPATIAL
             variable.name_hint = "guard"
         else:
@@ -340,7 +342,7 @@ def _factor(plan: _Plan, buffer: SSAValue, axis: int) -> None:
         extents.append(1)
         exprs.append(AffineConstantExpr(0))
         body.insert_arg(IndexType(), len(body.args)).name_hint = "vstep"
-    set_variables(block, kinds, extents)
+    block.set_variables(kinds, extents)
     set_bindings(block, exprs, values)
 
 
@@ -384,7 +386,7 @@ def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
     final = BlockOp(
         block.block_name.data,
         [*(IterKind.SPATIAL for _ in kept), IterKind.REDUCE],
-        [*(block.domain[p] for p in kept), plan.factor],
+        [*(block.live_domain[p] for p in kept), plan.factor],
         AffineMap(0, 0, ()),
         [],
         Region(body),
@@ -394,7 +396,27 @@ def _final_block(plan: _Plan, buffer: SSAValue, axis: int) -> BlockOp:
     exprs: list[AffineExpr] = [block.bindings.data.results[p] for p in kept]
     exprs.append(AffineDimExpr(values.index(plan.loop.induction_variable)))
     set_bindings(final, exprs, values)
+    for expr, extent in _sized_starts(plan):
+        add_guard(final, expr, [plan.loop.induction_variable], extent)
     return final
+
+
+def _sized_starts(plan: _Plan) -> Iterator[tuple[AffineExpr, Extent]]:
+    """Yield the conditions, over the factored loop, in which a partial result has a first step.
+
+    Others are not computed at all if a size is less than their number.
+    """
+    block, variable = plan.block, plan.loop.induction_variable
+    excluding = {p for p in range(len(block.iter_vars)) if _excludes(block, p)}
+    around = list(block.operands_)
+    dims: list[AffineExpr] = [
+        AffineDimExpr(0) if value is variable else AffineConstantExpr(0) for value in around
+    ]
+    for position in (*plan.positions, *sorted(excluding - {*plan.positions})):
+        extent = block.live_domain[position]
+        expr = substitute(block.bindings.data.results[position], dims)
+        if not isinstance(extent, int) and variable in binding_values(block, position):
+            yield expr, extent
 
 
 def _final_nest(plan: _Plan, final: BlockOp, outermost: ForOp) -> Operation:

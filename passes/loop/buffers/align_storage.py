@@ -15,7 +15,9 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import STORAGE_ALIGN
+from tcopt.dialects.size import extents_of
 from tcopt.passes.loop.analysis.indexing import set_access
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.literals import integers
 from tcopt.support.ir.rewriting import rewrite
 
@@ -52,7 +54,7 @@ def _align(
     users = [use.operation for use in alloc.result.uses]
     accesses = [op for op in users if isinstance(op, loop.LoadOp | loop.StoreOp)]
     movable = len(accesses) == len(users) and not any(_is_special(op) for op in accesses)
-    if stride == used or not movable:
+    if stride == used or not movable or not is_fixed(extents_of(type_)):
         return
     new_type = MemRefType(
         type_.get_element_type(), [*shape[: dim + 1], stride], type_.layout, type_.memory_space

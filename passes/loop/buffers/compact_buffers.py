@@ -8,15 +8,7 @@ from functools import reduce
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    IndexType,
-    IntegerAttr,
-    MemRefType,
-    ModuleOp,
-    i64,
-)
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.passes import ModulePass
@@ -25,21 +17,23 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.arith_ import CmpiOp, SelectOp
+from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.loop.analysis import (
     Access,
     Box,
     access_box,
     accesses,
-    buffer_shape,
     covers,
     over,
     union,
     whole_buffer,
 )
+from tcopt.dialects.loop.inside_tests import inside_test
+from tcopt.dialects.size import extents_of, sized_memref
 from tcopt.passes.loop.analysis.indexing import Knowledge, set_access
 from tcopt.passes.loop.edits.dead_code import erase_dead_buffers
 from tcopt.support.arithmetic.affine import used_dims
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.ir.quick_ir import walk_ops
 from tcopt.support.ir.rewriting import move_before, rewrite
 from tcopt.support.syntax.access_syntax import unique_operands
@@ -114,7 +108,7 @@ def _compact(alloc: loop.AllocOp, rewriter: PatternRewriter) -> None:
     users = {use.operation for use in alloc.result.uses}
     function = _function_of(alloc)
     ordered: list[Operation] = []
-    known = Knowledge()
+    known = Knowledge.of(function)
     for op in walk_ops(function):
         if op in users:
             ordered.append(op)
@@ -244,12 +238,11 @@ def _shrink(
     moved = [position for position, (dim, whole) in enumerate(pairs) if dim != whole]
     if not moved:
         return
-    new_type = MemRefType(
-        type_.get_element_type(),
-        [dim.extent for dim in box.dims],
-        type_.layout,
-        type_.memory_space,
-    )
+    extents = [
+        dim.extent if position in moved else extent
+        for position, (dim, extent) in enumerate(zip(box.dims, extents_of(type_), strict=True))
+    ]
+    new_type = sized_memref(extents, type_.get_element_type(), type_.memory_space)
     # A tile that is both read and written has two accesses.
     for access in {(each.op, each.tile): each for each in touches}.values():
         _rebase(access, box, moved, known, rewriter)
@@ -269,7 +262,7 @@ def _rebase(
     """Make an access relative to the box's corner."""
     op = access.op
     if isinstance(op, loop.LoadOp) and op.default is not None:
-        _replace_default(op, moved, buffer_shape(access.buffer), rewriter)
+        _replace_default(op, moved, extents_of(access.buffer.type), rewriter)
     # Other tiles of an intrinsic may already be rebased.
     first = op.tiles[access.tile].first if isinstance(op, loop.IntrinOp) else op.map.data.results
     exprs, values = list(first), list(op.indices)
@@ -307,14 +300,13 @@ def _visible(value: SSAValue, op: Operation, known: Knowledge) -> SSAValue:
         [*operands, value],
     )
     new_kinds = [*block.iter_kinds, loop.IterKind.SPATIAL]
-    block.extents = DenseArrayBase.from_list(i64, [*block.domain, extent])
-    block.kinds = ArrayAttr([loop.IterKindAttr(kind) for kind in new_kinds])
+    block.set_variables(new_kinds, [*block.live_domain, extent])
     block.rebind(merged.results, values)
     return variable
 
 
 def _replace_default(
-    op: loop.LoadOp, moved: Sequence[int], shape: Sequence[int], rewriter: PatternRewriter
+    op: loop.LoadOp, moved: Sequence[int], shape: Sequence[Extent], rewriter: PatternRewriter
 ) -> None:
     """Select the default explicitly, because the smaller buffer has other bounds.
 
@@ -322,26 +314,9 @@ def _replace_default(
     """
     default = op.default
     assert default is not None
-    new: list[Operation] = []
-    inside: SSAValue | None = None
-    for position in moved:
-        index = loop.IndexOp(
-            *unique_operands(
-                AffineMap(op.map.data.num_dims, 0, (op.map.data.results[position],)), op.indices
-            )
-        )
-        extent = arith.ConstantOp(IntegerAttr(shape[position], IndexType()))
-        test = CmpiOp(index.result, extent.result, "ult")
-        new += [index, extent, test]
-        if inside is None:
-            inside = test.result
-        else:
-            both = arith.AndIOp(inside, test.result)
-            new.append(both)
-            inside = both.result
-    assert inside is not None
+    new = inside_test(op, {position: shape[position] for position in moved})
     otherwise = arith.ConstantOp(default)
-    choice = SelectOp(inside, op.result, otherwise.result)
+    choice = SelectOp(new[-1].results[0], op.result, otherwise.result)
     op.result.replace_all_uses_with(choice.result)
     choice.operands[1] = op.result
     rewriter.insert([*new, otherwise, choice], InsertPoint.after(op))

@@ -16,8 +16,8 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.memory import DOUBLE_BUFFER
+from tcopt.dialects.size import extents_of
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, add_dimension, reshape
@@ -185,7 +185,7 @@ def _rewrite(alloc: loop.AllocOp, plans: Sequence[_Plan], rewriter: PatternRewri
         rewriter.insert(first, InsertPoint.before(plan.loop))
         _fetch(plan, following, alloc, rewriter)
         rewriter.erase(plan.fill)
-    reshape(alloc, [2, *buffer_shape(alloc.result)])
+    reshape(alloc, [2, *extents_of(alloc.result.type)])
 
 
 def _fill_for(plan: _Plan, expr: AffineExpr) -> Operation:

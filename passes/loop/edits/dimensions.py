@@ -11,8 +11,10 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
+from tcopt.dialects.size import sized_memref
 from tcopt.passes.loop.analysis.indexing import set_access
 from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.syntax.access_syntax import unique_operands
 
 AccessOp = loop.LoadOp | loop.StoreOp
@@ -65,14 +67,12 @@ def drop_dimensions(op: AccessOp, dropped: Collection[int]) -> None:
         op.lanes = DenseArrayBase.from_list(i64, kept)
 
 
-def reshape(alloc: loop.AllocOp, shape: Sequence[int]) -> loop.AllocOp:
+def reshape(alloc: loop.AllocOp, shape: Sequence[Extent]) -> loop.AllocOp:
     """Replace an allocation by one of another shape; accesses are updated by the caller."""
     type_ = alloc.result.type
     assert isa(type_, MemRefType)
     new = loop.AllocOp.create(
-        result_types=[
-            MemRefType(type_.get_element_type(), shape, type_.layout, type_.memory_space)
-        ],
+        result_types=[sized_memref(shape, type_.get_element_type(), type_.memory_space)],
         properties=alloc.properties,
         attributes=alloc.attributes,
     )
