@@ -16,7 +16,6 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects import loop
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.structure import size_ranges
 from tcopt.dialects.size import extents_of, size_arguments
 from tcopt.support.arithmetic.affine import (
@@ -342,16 +341,8 @@ def set_access(op: IndexedOp, map: AffineMap, indices: Operands) -> None:
 
 
 def is_inside(op: loop.LoadOp | loop.StoreOp, known: Knowledge) -> bool:
-    """Whether all elements of an access, masked ones included, are in memory of its buffer.
-
-    An argument has memory for its live extents, a buffer of the function for their bounds.
-    """
-    is_own = isinstance(op.memref.owner, loop.AllocOp)
-    extents = buffer_shape(op.memref) if is_own else extents_of(op.memref.type)
-    return _is_within(op, extents, known)
-
-
-def _is_within(op: loop.LoadOp | loop.StoreOp, extents: Sequence[Extent], known: Knowledge) -> bool:
+    """Whether all elements of an access, masked ones included, are inside of its buffer."""
+    extents = extents_of(op.memref.type)
     places = zip(op.map.data.results, extents, op.lane_reaches, strict=True)
     for expr, extent, reach in places:
         corners = [expr + AffineConstantExpr(end) if end else expr for end in {*reach}]
@@ -381,7 +372,7 @@ def simplify_access(
         isinstance(op, loop.LoadOp)
         and op.default is not None
         and op.mask is None
-        and _is_within(op, extents_of(op.memref.type), known)
+        and is_inside(op, known)
     ):
         op.default = None
         changed = True
