@@ -14,8 +14,6 @@ from xdsl.dialects import arith, func, math, memref, scf
 from xdsl.dialects.builtin import (
     FunctionType,
     IndexType,
-    IntegerAttr,
-    MemRefType,
     ModuleOp,
     StringAttr,
     VectorType,
@@ -29,7 +27,6 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.fast_math import decided
-from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.size import (
     SYMBOLS,
@@ -37,26 +34,23 @@ from tcopt.dialects.size import (
     dynamic_type,
     function_symbols,
     size_arguments,
-    static_type,
 )
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.target import thread_blocks_of
-from tcopt.passes.kernel.lowering.buffer_layouts import BufferLayouts
 from tcopt.passes.kernel.lowering.host_functions import lower_host
+from tcopt.passes.kernel.lowering.kernel_buffers import KernelBuffers
 from tcopt.passes.kernel.lowering.lane_masks import Condition
 from tcopt.passes.kernel.lowering.lowering_access import AccessLowering
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
 from tcopt.passes.kernel.lowering.table_products import scaled
-from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid, with_space
+from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
-from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.support.arithmetic.intervals import UNBOUNDED
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.pure_values import is_pure
 from tcopt.support.ir.quick_ir import erase_op, keep_name, walk_ops
-from tcopt.support.machines.alignment import ALIGNMENT
 
 
 @dataclass(frozen=True)
@@ -111,7 +105,6 @@ class FunctionLowering:
 
     Attributes:
         values: the kernel's value of each value of the function.
-        memory: the memory that a buffer of the function is allocated in.
     """
 
     def __init__(self, function: loop.FuncOp, grid: LaunchGrid | None = None):
@@ -123,9 +116,8 @@ class FunctionLowering:
         for old, new in zip(function.body.block.args, self.body.args, strict=True):
             new.name_hint = old.name_hint
             self.values[old] = new
-        self.buffers = BufferLayouts(self.writer, self._size_values())
+        self.buffers = KernelBuffers(self.writer, self._size_values(), grid)
         self.access = AccessLowering(self.writer, self.buffers)
-        self.memory: dict[SSAValue, SSAValue] = {}
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.AllocOp: self._alloc,
             loop.BarrierOp: self._barrier,
@@ -151,8 +143,10 @@ class FunctionLowering:
         arguments = {
             name: self.values[argument] for name, argument in size_arguments(self.function).items()
         }
+        known = self.writer.known
+        known.sizes.update(arguments)
         for symbol in function_symbols(self.function):
-            self.writer.known.ranges[arguments[symbol.name]] = symbol.low, symbol.high
+            known.ranges[arguments[symbol.name]] = symbol.low, symbol.high
         return SizeValues(arguments, self.writer.constant, self.writer.index_op)
 
     def run(self) -> func.FuncOp:
@@ -183,8 +177,8 @@ class FunctionLowering:
             handler = self.handlers.get(type(op), self._other)
             self.writer.location = op.location
             handler(op)
-            if isinstance(op, loop.AllocOp) and not self._is_on_stack(op):
-                heap.append(self.memory[op.result])
+            if isinstance(op, loop.AllocOp) and (memory := self.buffers.heap.get(op.result)):
+                heap.append(memory)
         for buffer in heap:
             self.writer.write(memref.DeallocOp.get(buffer))
 
@@ -365,34 +359,7 @@ class FunctionLowering:
         self.writer.write(scf.IfOp(self.values[op.cond], [], Region(block)))
 
     def _alloc(self, op: loop.AllocOp) -> None:
-        if self.grid is not None:
-            self.grid.check_scope(op)
-        type_ = static_type(self._buffer_type(op))
-        alignment = IntegerAttr(ALIGNMENT, i64)
-        if not self._is_on_stack(op):
-            new: Operation = memref.AllocOp([], [], type_, alignment)
-        else:
-            new = memref.AllocaOp(
-                operands=[[], []], result_types=[type_], properties={"alignment": alignment}
-            )
-        memory = self.memory[op.result] = self.writer.write(new).results[0]
-        memory.name_hint = op.result.name_hint
-        self.values[op.result] = self.buffers.view(memory, op.result.type)
-
-    def _buffer_type(self, op: loop.AllocOp) -> MemRefType:
-        if self.grid is not None:
-            return self.grid.buffer_type(op)
-        # Without thread blocks, shared memory is ordinary memory.
-        scope = op.scope.data
-        return op.result.type if scope.is_shared else with_space(op.result.type, scope)
-
-    def _is_on_stack(self, op: loop.AllocOp) -> bool:
-        """Whether a buffer is small enough for the stack; GPU threads and special memories have no
-        heap.
-        """
-        if self.grid is not None or op.scope.data.space is not None:
-            return True
-        return memref_bytes(op.result.type) <= STACK_BYTES
+        self.values[op.result] = self.buffers.allocate(op)
 
     def _load(self, op: loop.LoadOp) -> None:
         mask = None if op.mask is None else self.values[op.mask]

@@ -21,15 +21,15 @@ from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.size import Measure, extents_of
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.passes.kernel.accesses.lane_layouts import (
-    buffer_extents,
     constant_prefix,
     is_adjacent,
     lane_count,
     lane_steps,
 )
-from tcopt.passes.kernel.lowering.buffer_layouts import BufferLayouts
+from tcopt.passes.kernel.lowering.kernel_buffers import KernelBuffers
 from tcopt.passes.kernel.lowering.lane_masks import Condition, LaneMasks
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.quick_ir import new_op
 
 _SHUFFLED_STRIDES = (2, 3, 4)
@@ -42,7 +42,7 @@ _Layout = tuple[tuple[int, ...] | None, int, Measure]
 class AccessLowering:
     """Lowers accesses; arguments are values of the kernel."""
 
-    def __init__(self, writer: LevelWriter, buffers: BufferLayouts):
+    def __init__(self, writer: LevelWriter, buffers: KernelBuffers):
         self.writer = writer
         self.buffers = buffers
         self.masks = LaneMasks(writer)
@@ -195,20 +195,21 @@ class AccessLowering:
         lanes: int,
     ) -> list[Condition]:
         """Return the in-bounds conditions of an access that are not known to hold."""
-        shape, limits = buffer_extents(op.memref.type), self.buffers.limits(op.memref.type)
+        extents = extents_of(op.memref.type)
         result: list[Condition] = []
-        for expr, step, extent, limit in zip(
-            op.map.data.results, steps or (0,) * len(shape), shape, limits, strict=True
+        for expr, step, extent in zip(
+            op.map.data.results, steps or (0,) * len(extents), extents, strict=True
         ):
             reach = step * max(lanes - 1, 0)
-            if isinstance(limit, int):
+            if isinstance(extent, int):
                 low, high = self.writer.known.bounds(expr, operands)
                 is_inside = low + min(reach, 0) >= 0 and high + max(reach, 0) < extent
             else:
                 ends = (expr + end for end in {0, reach})
-                is_inside = all(self.buffers.is_below(e, operands, limit) for e in ends)
+                is_inside = all(self.writer.known.decide(e, operands, extent) for e in ends)
             if not is_inside:
-                result.append(Condition(expr, step, limit, extent))
+                limit, most = self.buffers.extent(extent), upper_bound(extent)
+                result.append(Condition(expr, step, limit, most))
         return result
 
     def _scalar_load(

@@ -55,7 +55,10 @@ def _entered(outer: _Surroundings, op: Operation) -> _Surroundings:
     """Return the surroundings of ops inside of an op, given those of the op itself."""
     if not isinstance(op, loop.ForOp | loop.GuardOp):
         return outer
-    known = Knowledge(dict(outer.known.ranges), list(outer.known.facts), set(outer.known.lanes))
+    known = outer.known
+    known = replace(
+        known, ranges=dict(known.ranges), facts=list(known.facts), lanes=set(known.lanes)
+    )
     known.enter(op)
     if isinstance(op, loop.GuardOp):
         return replace(outer, known=known)
