@@ -39,6 +39,7 @@ from tcopt.compiler.kernel import Kernel, op_label, without_place
 from tcopt.compiler.passes import run_passes, shared_context
 from tcopt.dialects import loop, te
 from tcopt.dialects.sched import SequenceOp
+from tcopt.dialects.size import dims_attr, function_symbols, set_function_symbols, size_of
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts, target_facts_of
 from tcopt.schedules.tuning.lock_file import OPTIONAL
 from tcopt.support.errors import PassFailedError, ScheduleError, TcoptError
@@ -280,18 +281,27 @@ def _with_numbers(
 
 
 def caller_of(function: KernelFunction, name: str) -> func.FuncOp:
-    """Return a host function that calls a kernel once."""
+    """Return a host function that calls a kernel once, with its own sizes."""
+    symbols = function_symbols(function)
     inputs = list(function.body.block.arg_types)
     results = list(function.function_type.outputs) if isinstance(function, te.FuncOp) else []
+    tensors = inputs[: len(inputs) - len(symbols)]
+    if isinstance(function, te.FuncOp):
+        # Sizes of host functions on tensors are not arguments.
+        inputs = tensors
     block = Block(arg_types=inputs)
+    arguments = block.args[: len(tensors)]
+    sizes = dims_attr(map(size_of, symbols))
     call: Operation
     if isinstance(function, te.FuncOp):
-        call = te.CallOp(name, block.args, results)
+        call = te.CallOp(name, arguments, results, sizes)
     else:
-        call = loop.CallOp(name, block.args)
+        call = loop.CallOp(name, arguments, sizes)
     block.add_ops([call, func.ReturnOp(*call.results)])
     type_ = FunctionType.from_lists(inputs, results)
-    return func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
+    caller = func.FuncOp(_CALLER, type_, Region(block), StringAttr("private"))
+    set_function_symbols(caller, symbols)
+    return caller
 
 
 def take_caller(module: ModuleOp) -> func.FuncOp:

@@ -19,6 +19,7 @@ from tcopt.targets.pipelines import SIMPLIFY, make_phases
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
+    from xdsl.ir import SSAValue
 
     from tcopt.dialects.target import CpuTargetAttr
     from tcopt.runtime.container import Container
@@ -252,7 +253,8 @@ class CpuKind(TargetKind):
         calls = [op for op in caller.body.block.ops if isinstance(op, func.CallOp)]
         if len(calls) != 1:
             raise PassFailedError("the kernel passes removed the call of the kernel")
-        buffers = [v for v in calls[0].arguments if isinstance(v.owner, memref.AllocOp)]
+        owners = [_memory(value).owner for value in calls[0].arguments]
+        buffers = [owner.memref for owner in owners if isinstance(owner, memref.AllocOp)]
         target = target_of(module)
         text = emit_text(module, target)
         return KernelCode(
@@ -312,6 +314,14 @@ class CpuKind(TargetKind):
 
         emit_rules()
         target_machine(default_target())
+
+
+def _memory(buffer: SSAValue) -> SSAValue:
+    """Return the memory that a buffer with sizes is a view of."""
+    from xdsl.dialects import memref
+
+    owner = buffer.owner
+    return owner.source if isinstance(owner, memref.ReinterpretCastOp) else buffer
 
 
 HOST = ("host", "cpu", "native")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, SymbolRefAttr
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    SymbolRefAttr,
+)
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.irdl import (
@@ -25,7 +32,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.scopes import Scope, ScopeAttr
 from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
-from tcopt.dialects.size import DimsAttr, verify_call
+from tcopt.dialects.size import DimsAttr, extents_of, sized_memref, verify_call
 from tcopt.support.ir.literals import Integers, integers
 
 FENCE = "fence"
@@ -230,7 +237,8 @@ class SliceOp(IRDLOperation):
 
         assert isa(self.source.type, MemRefType)
         extent = self.source.type.get_shape()[0]
-        verify_in_bounds(self, [AffineDimExpr(0)], [self.index], [(0, 0)], [extent])
+        if extent != DYNAMIC_INDEX:
+            verify_in_bounds(self, [AffineDimExpr(0)], [self.index], [(0, 0)], [extent])
 
     @classmethod
     def parse(cls, parser: Parser) -> SliceOp:
@@ -260,4 +268,4 @@ def _slice_type(source: SSAValue) -> MemRefType:
     type_ = source.type
     if not isa(type_, MemRefType) or not type_.get_shape():
         raise VerifyException(f"{type_} has no first dimension")
-    return MemRefType(type_.get_element_type(), type_.get_shape()[1:])
+    return sized_memref(extents_of(type_)[1:], type_.get_element_type())

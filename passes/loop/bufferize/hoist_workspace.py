@@ -16,7 +16,9 @@ from xdsl.passes import ModulePass
 
 from tcopt.dialects import loop
 from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.size import function_symbols, substitute_type
 from tcopt.passes.loop.analysis.calls import calls_by_name
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.ir.rewriting import insert, replace, replace_by
 from tcopt.support.machines.alignment import ALIGNMENT
 
@@ -28,15 +30,18 @@ def _hoist(function: loop.FuncOp, calls: Sequence[loop.CallOp]) -> None:
     """Make the buffers at a function's top, and large ones in serial loops, arguments."""
     block = function.body.block
     allocs = list(_workspace(block))
+    symbols = function_symbols(function)
+    types: list[Attribute] = []
     for alloc in allocs:
         (buffer,) = alloc.results
-        argument = block.insert_arg(buffer.type, len(block.args))
+        argument = block.insert_arg(buffer.type, len(block.args) - len(symbols))
         argument.name_hint = buffer.name_hint
+        types.append(buffer.type)
         replace_by(alloc, [argument])
     if allocs:
         function.function_type = FunctionType.from_lists(list(block.arg_types), [])
         for call in calls:
-            pass_buffers(call, block.arg_types[-len(allocs) :])
+            pass_buffers(call, types, symbols)
 
 
 def _workspace(block: Block, *, least: int = -1) -> Generator[loop.AllocOp]:
@@ -65,8 +70,8 @@ class HoistWorkspacePass(ModulePass):
           loop.call @f(%x, %y, %t) ... }
 
     These are the global buffers at the top of a function, and those in its serial loops that are
-    too large for a stack and would be on the heap. The memory plan then covers them. Functions that
-    are never called are not changed.
+    too large for a stack and would be on the heap. The memory plan then covers them. Sizes stay the
+    last arguments. Functions that are never called are not changed.
     """
 
     name = "hoist-workspace"
@@ -78,14 +83,23 @@ class HoistWorkspacePass(ModulePass):
                 _hoist(function, calls[function.sym_name.data])
 
 
-def pass_buffers(call: loop.CallOp, types: Sequence[Attribute]) -> None:
-    """Let a call pass new buffers of these memref types after its other arguments."""
-    buffers = [memref.AllocOp([], [], type_, IntegerAttr(ALIGNMENT, i64)) for type_ in types]
+def pass_buffers(
+    call: loop.CallOp, types: Sequence[Attribute], symbols: Sequence[Symbol] = ()
+) -> None:
+    """Let a call pass new buffers of these memref types after its other buffers.
+
+    Args:
+        symbols: sizes of the called function, which the types may have.
+    """
+    extents = () if call.sizes is None else call.sizes.extents
+    values = dict(zip((symbol.name for symbol in symbols), extents, strict=False))
+    own = [substitute_type(type_, values) for type_ in types]
+    buffers = [memref.AllocOp([], [], type_, IntegerAttr(ALIGNMENT, i64)) for type_ in own]
     outermost = _outermost(call)
     for buffer in buffers:
         insert(buffer, outermost)
     operands = [*call.arguments, *(buffer.memref for buffer in buffers)]
-    new = loop.CallOp(call.callee.string_value(), operands)
+    new = loop.CallOp(call.callee.string_value(), operands, call.sizes)
     new.attributes.update(call.attributes)
     replace(call, new)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xdsl.builder import Builder
@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     ModuleOp,
-    TensorType,
     UnrealizedConversionCastOp,
     i8,
 )
@@ -30,7 +29,16 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.loop.writer import LANES
-from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.memory_sizes import live_bytes, memref_bytes
+from tcopt.dialects.size import (
+    IndexOp,
+    SizeValues,
+    dims_attr,
+    extents_of,
+    function_symbols,
+    sized_memref,
+    symbols_in,
+)
 from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
@@ -38,6 +46,14 @@ from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_of
 from tcopt.passes.loop.bufferize.overwrites import find_overwrites
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.passes.loop.bufferize.time_loops import TimeLoop
+from tcopt.support.arithmetic.sizes import (
+    Extent,
+    Size,
+    bounds_of,
+    is_fixed,
+    named_size,
+    product,
+)
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import erase
 from tcopt.support.locations import set_location
@@ -54,7 +70,8 @@ class HostLowering:
         forwarded: those of them whose operand is computed in the result's target buffer.
         builder: insertion point of calls and views.
         lanes: vector lengths for operators that are written as loops, the longest first.
-        setup: insertion point of buffers and weights: before the outermost time loop.
+        setup: insertion point of buffers, weights and sizes: before the outermost time loop.
+        sizes: values of the function's sizes.
     """
 
     def __init__(self, module: ModuleOp):
@@ -71,14 +88,23 @@ class HostLowering:
         self.overwrites: set[Operation] = set()
         self.forwarded: set[Operation] = set()
         self.builder = self.setup = Builder(InsertPoint.at_end(module.body.block))
+        self.sizes = self._size_values({})
 
     def lower(self, function: func.FuncOp) -> func.FuncOp:
-        """Return the bufferized form of a host function."""
+        """Return the bufferized form of a host function.
+
+        Its arguments are inputs, results, and an index for each size.
+        """
         old = function.body.block
         type_ = function.function_type
+        symbols = function_symbols(function)
         arg_types = [memref_of(t) for t in (*type_.inputs.data, *type_.outputs.data)]
-        block = Block(arg_types=arg_types)
+        block = Block(arg_types=[*arg_types, *(IndexType() for _ in symbols)])
+        sizes = {s.name: a for s, a in zip(symbols, block.args[len(arg_types) :], strict=True)}
+        for name, argument in sizes.items():
+            argument.name_hint = name
         self.builder = self.setup = Builder(InsertPoint.at_end(block))
+        self.sizes = self._size_values(sizes)
         self.buffers, self.targets, self.joins, self.wholes = {}, {}, Joins(), {}
         for source, argument in zip(old.args, block.args, strict=False):
             argument.name_hint = source.name_hint
@@ -86,17 +112,18 @@ class HostLowering:
         last = old.last_op
         if not isinstance(last, func.ReturnOp):
             raise PassFailedError("does not end in func.return", op=function)
-        results = list(zip(last.arguments, block.args[len(old.args) :], strict=True))
+        outputs = block.args[len(old.args) : len(arg_types)]
+        results = list(zip(last.arguments, outputs, strict=True))
         pending = self._choose_targets(function, results)
         self.forward_targets(old, function.location)
         self.lower_ops(old)
         for value, argument in pending:
-            self._copy(self.buffers[value], argument, function.location)
+            self.copy(self.buffers[value], argument, function.location)
         self.builder.insert(func.ReturnOp()).location = last.location
         _erase_unused_views(block)
         new = func.FuncOp(
             function.sym_name.data,
-            FunctionType.from_lists(arg_types, []),
+            FunctionType.from_lists(list(block.arg_types), []),
             Region(block),
             function.sym_visibility,
         )
@@ -182,12 +209,14 @@ class HostLowering:
     def _lower_call(self, op: te.CallOp) -> None:
         outputs = [self.result_buffer(result, op.location) for result in op.res]
         arguments = [self.buffers[value] for value in op.arguments]
-        call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs])
+        call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs], op.sizes)
         call.attributes.update(op.attributes)
         self.insert(call, op.location)
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
         """Call the op's own loop function, which equal ops share."""
+        if symbols_in((*op.operand_types, *op.result_types)):
+            raise PassFailedError("needs fixed extents", op=op, hint="fix its sizes")
         in_place = op in self.overwrites
         key = (
             op.name,
@@ -222,7 +251,7 @@ class HostLowering:
         """Return a buffer with the element type in which values are stored."""
         assert isa(buffer.type, AnyMemRef)
         element = storage_type(buffer.type.get_element_type())
-        return self.view(buffer, MemRefType(element, buffer.type.get_shape()), location)
+        return self.view(buffer, sized_memref(extents_of(buffer.type), element), location)
 
     def _add_function(self, function: loop.FuncOp | func.FuncOp) -> None:
         first = self.module.body.block.first_op
@@ -247,7 +276,7 @@ class HostLowering:
         for operand, offset in zip(op.operands, part_offsets(op), strict=True):
             if not self.joins.is_placed(operand, result, offset):
                 part = self._placed(result, memref_of(operand.type), offset)
-                self._copy(self.buffers[operand], part, op.location)
+                self.copy(self.buffers[operand], part, op.location)
         self.buffers[result] = self._placed(result, memref_of(result.type), 0)
 
     def _lower_subview(self, op: GraphOp, offset: int) -> None:
@@ -259,7 +288,7 @@ class HostLowering:
         view.result.name_hint = result.name_hint
         self.buffers[result] = self.insert(view, op.location).results[0]
 
-    def _placed(self, value: SSAValue, type: AnyMemRef, offset: int) -> SSAValue:
+    def _placed(self, value: SSAValue, type: AnyMemRef, offset: Extent) -> SSAValue:
         """Return a view of `type` at a byte offset in a value's data inside of a joined value's
         buffer.
         """
@@ -268,8 +297,7 @@ class HostLowering:
             size = memref_bytes(memref_of(whole.type))
             self.wholes[whole] = self.alloc(MemRefType(i8, [size]), _location_of(whole))
             self.wholes[whole].name_hint = whole.name_hint
-        number = IntegerAttr(start + offset, IndexType())
-        place = self.builder.insert(arith.ConstantOp(number)).result
+        place = self.index(start + offset, _location_of(whole))
         view = self.builder.insert(memref.ViewOp(self.wholes[whole], place, [], type)).result
         view.name_hint = value.name_hint
         return view
@@ -302,8 +330,9 @@ class HostLowering:
         if source.type == type:
             return source
         assert isa(source.type, AnyMemRef)
-        if source.type.get_shape() != type.get_shape():
-            shaped = memref_of(TensorType(source.type.get_element_type(), type.get_shape()))
+        extents = extents_of(type)
+        if is_fixed(extents) and source.type.get_shape() != extents:
+            shaped = MemRefType(source.type.get_element_type(), type.get_shape())
             source = self.insert(_reinterpret_cast(source, shaped), location).results[0]
         if source.type != type:
             cast = UnrealizedConversionCastOp.get([source], [type])
@@ -314,33 +343,54 @@ class HostLowering:
         """Return a contiguous buffer as bytes."""
         assert isa(buffer.type, AnyMemRef)
         flat = self._flat(buffer, location)
-        bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
+        bytes_ = sized_memref([live_bytes(buffer.type)], i8)
         return self.insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
 
     def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a contiguous buffer as one dimension."""
         assert isa(buffer.type, AnyMemRef)
-        row = TensorType(buffer.type.get_element_type(), [buffer.type.element_count()])
-        return self.view(buffer, memref_of(row), location)
+        row = sized_memref([product(extents_of(buffer.type))], buffer.type.get_element_type())
+        return self.view(buffer, row, location)
 
-    def _copy(self, source: SSAValue, target: SSAValue, location: LocationAttr) -> None:
+    def copy(self, source: SSAValue, target: SSAValue, location: LocationAttr) -> None:
+        """Copy a buffer by a function that equal copies share."""
         source, target = self._flat(source, location), self._flat(target, location)
-        type_ = target.type
-        assert isa(type_, AnyMemRef)
+        assert isa(target.type, AnyMemRef)
+        element = target.type.get_element_type()
+        (count,) = extents_of(target.type)
+        # The number of elements is the one size of a copy function.
+        own = named_size("s0", *bounds_of(count)) if isinstance(count, Size) else count
+        type_ = sized_memref([own], element)
         if type_ not in self.copies:
-            parts = ["copy", *map(str, type_.get_shape()), str(type_.get_element_type())]
+            parts = ["copy", *map(str, type_.get_shape()), str(element)]
             name = unique_name("_".join(parts), self.names)
             self.copies[type_] = name
             self._add_function(copy_function(name, type_, location))
-        self.insert(loop.CallOp(self.copies[type_], [source, target]), location)
+        sizes = dims_attr([count])
+        self.insert(loop.CallOp(self.copies[type_], [source, target], sizes), location)
 
     def insert(self, op: Operation, location: LocationAttr) -> Operation:
         op.location = location
         return self.builder.insert(op)
 
-    def index(self, value: int, location: LocationAttr) -> SSAValue:
+    def index(self, value: Extent, location: LocationAttr) -> SSAValue:
+        """Return a number or a size as a value."""
+        if isinstance(value, Size):
+            return self.sizes.of(value)
         number = IntegerAttr(value, IndexType())
         return self.insert(arith.ConstantOp(number), location).results[0]
+
+    def _size_values(self, arguments: Mapping[str, SSAValue]) -> SizeValues:
+        """Return the values of sizes, computed before the outermost time loop."""
+
+        def constant(number: int) -> SSAValue:
+            value = IntegerAttr(number, IndexType())
+            return self.setup.insert(arith.ConstantOp(value)).results[0]
+
+        def apply(op_class: IndexOp, a: SSAValue, b: SSAValue) -> SSAValue:
+            return self.setup.insert(op_class(a, b)).results[0]
+
+        return SizeValues(arguments, constant, apply)
 
 
 def _location_of(value: SSAValue) -> LocationAttr:

@@ -11,7 +11,10 @@ from tcopt.dialects import te
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.opaque import OpaqueOp
-from tcopt.dialects.graph.core.types import bytes_of, type_of
+from tcopt.dialects.graph.core.types import type_of
+from tcopt.dialects.memory_sizes import element_bytes
+from tcopt.dialects.size import extents_of
+from tcopt.support.arithmetic.sizes import Extent, product
 
 
 def origin_of(value: SSAValue) -> SSAValue:
@@ -68,12 +71,13 @@ class Joins:
     several concatenations, the others copy it.
 
     Attributes:
-        places: for each such value, the concatenation's result and the byte offset in it.
+        places: for each such value, the concatenation's result and the byte offset in it, which
+            may be a size.
         known: results of all concatenations seen so far.
     """
 
     def __init__(self) -> None:
-        self.places: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.places: dict[SSAValue, tuple[SSAValue, Extent]] = {}
         self.known: set[SSAValue] = set()
 
     def add(self, block: Block, taken: Container[SSAValue]) -> None:
@@ -89,26 +93,27 @@ class Joins:
                 if free and _is_written(origin, block):
                     self.places[origin] = (op.results[0], offset)
 
-    def is_placed(self, value: SSAValue, whole: SSAValue, offset: int) -> bool:
+    def is_placed(self, value: SSAValue, whole: SSAValue, offset: Extent) -> bool:
         """Whether a value is stored at byte `offset` of `whole`."""
         return self.places.get(origin_of(value)) == (whole, offset)
 
-    def place(self, value: SSAValue) -> tuple[SSAValue, int]:
+    def place(self, value: SSAValue) -> tuple[SSAValue, Extent]:
         """Return the outermost value whose buffer contains `value`, and its byte offset there."""
-        offset = 0
+        offset: Extent = 0
         while value in self.places:
             value, start = self.places[value]
             offset += start
         return value, offset
 
 
-def part_offsets(op: GraphOp) -> list[int]:
+def part_offsets(op: GraphOp) -> list[Extent]:
     """Return the byte offset of each operand of a concatenation in its result."""
-    offsets: list[int] = []
-    end = 0
+    offsets: list[Extent] = []
+    end: Extent = 0
     for operand in op.operands:
         offsets.append(end)
-        end += bytes_of(type_of(operand))
+        type_ = type_of(operand)
+        end = end + product(extents_of(type_)) * element_bytes(type_.element_type)
     return offsets
 
 

@@ -28,7 +28,13 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop, te
 from tcopt.dialects.fast_math import allow
 from tcopt.dialects.loop import IterKind
-from tcopt.dialects.size import extents_of, size_arguments, sized_memref
+from tcopt.dialects.size import (
+    extents_of,
+    set_function_symbols,
+    size_arguments,
+    sized_memref,
+    symbols_in,
+)
 from tcopt.dialects.te import Combiner
 from tcopt.dialects.te.borders import BorderStage, match_border
 from tcopt.dialects.te.names import unique_name
@@ -135,11 +141,16 @@ def _fill_of(border: BorderStage, buffer: SSAValue) -> loop.BorderOp:
 
 def copy_function(name: str, type: AnyMemRef, location: LocationAttr) -> loop.FuncOp:
     """Return a `loop.func` that copies a buffer of `type`."""
-    block = Block(arg_types=[type, type])
-    source, target = block.args
+    symbols = symbols_in([type])
+    arg_types: list[Attribute] = [type, type, *(IndexType() for _ in symbols)]
+    block = Block(arg_types=arg_types)
+    source, target, *sizes = block.args
     source.name_hint, target.name_hint = "x", "out"
+    for argument, symbol in zip(sizes, symbols, strict=True):
+        argument.name_hint = symbol.name
     emit_copy(Builder(InsertPoint.at_end(block)), source, target, "copy", location)
-    function = loop.FuncOp(name, [type, type], Region(block))
+    function = loop.FuncOp(name, arg_types, Region(block))
+    set_function_symbols(function, symbols)
     function.location = location
     return function
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, cast
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IndexType, MemRefType, i8
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.graph.control.scan import ScanOp
-from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.memory_sizes import live_bytes, memref_bytes
+from tcopt.dialects.size import sized, sized_memref
 from tcopt.passes.loop.bufferize.joins import is_join, is_read_whole, origin_of, producer_of
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, memref_of
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.errors import PassFailedError
 from tcopt.support.machines.alignment import ALIGNMENT
 
@@ -170,13 +172,13 @@ class TimeLoop:
         The initial value is adjacent to the value of the first step: before it, or after it in a
         reversed scan.
         """
-        host, size = self.host, memref_bytes(state.type)
-        steps = self.op.trip_count
-        before = 0 if self.op.reverse is not None else -(-size // ALIGNMENT) * ALIGNMENT
-        whole = host.alloc(MemRefType(i8, [before + (steps + (not before)) * size]), self.location)
+        host, size = self.host, live_bytes(state.type)
+        steps, most = self.op.trip_count, memref_bytes(state.type)
+        before = 0 if self.op.reverse is not None else -(-most // ALIGNMENT) * ALIGNMENT
+        whole = host.alloc(MemRefType(i8, [before + (steps + (not before)) * most]), self.location)
         whole.name_hint = state.result.name_hint
         read = before - size if before else size
-        state.slots = self._part(whole, read, MemRefType(i8, [steps, size]))
+        state.slots = self._part(whole, read, sized_memref([steps, size], i8))
         return self._part(whole, before, type)
 
     def _bind_results(self) -> None:
@@ -189,7 +191,7 @@ class TimeLoop:
             if state.collected is not None:
                 at = 0 if op.reverse is not None else steps - 1
                 last = self._slice(self.collected[state.collected], host.index(at, self.location))
-                is_whole = memref_bytes(state.type) % ALIGNMENT == 0
+                is_whole = _is_aligned(state.type)
             else:
                 last = self._slot(state, host.index(steps % SLOTS, self.location))
                 is_whole = True
@@ -232,7 +234,7 @@ class TimeLoop:
     def _writes(self, value: SSAValue, slot: SSAValue) -> bool:
         """Let the producer of a value write to a slot directly; return False if it cannot."""
         host, producer = self.host, producer_of(value)
-        is_aligned = memref_bytes(slot.type) % ALIGNMENT == 0
+        is_aligned = _is_aligned(slot.type)
         if producer is None:
             whole = origin_of(value)
             if not is_join(whole) or not is_aligned or whole in host.wholes:
@@ -247,7 +249,7 @@ class TimeLoop:
     def _slice_in(self, source: SSAValue, place: SSAValue, argument: SSAValue) -> SSAValue:
         """Return a slice of a buffer, or an aligned copy if parts of it would be misaligned."""
         found = self._slice(source, place)
-        if memref_bytes(found.type) % ALIGNMENT == 0 or is_read_whole(argument):
+        if _is_aligned(found.type) or is_read_whole(argument):
             return found
         aligned = self.host.alloc(cast(AnyMemRef, found.type), self.location)
         self._copy(found, aligned)
@@ -260,14 +262,23 @@ class TimeLoop:
         assert state.slots is not None
         return self._part(self._slice(state.slots, place), 0, state.type)
 
-    def _part(self, bytes: SSAValue, offset: int, type: AnyMemRef) -> SSAValue:
+    def _part(self, bytes: SSAValue, offset: Extent, type: AnyMemRef) -> SSAValue:
         """Return a typed view of a byte buffer at an offset."""
         at = self.host.index(offset, self.location)
         return self._value(memref.ViewOp(bytes, at, [], type))
 
     def _copy(self, source: SSAValue, target: SSAValue) -> None:
-        if source is not target:
+        if source is target:
+            return
+        if sized(target.type) is None:
             self.host.insert(memref.CopyOp(source, target), self.location)
+        else:
+            self.host.copy(source, target, self.location)
 
     def _value(self, op: loop.SliceOp | memref.ViewOp | arith.SubiOp | arith.RemUIOp) -> SSAValue:
         return self.host.insert(op, self.location).results[0]
+
+
+def _is_aligned(type: Attribute) -> bool:
+    """Whether all slices of a type in a buffer are known to be aligned."""
+    return live_bytes(type) % ALIGNMENT == 0
