@@ -23,6 +23,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
+from tcopt.dialects.size import buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, as_code_has_it
@@ -30,6 +31,7 @@ from tcopt.runtime.loading import argument_table
 from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.data.strings import TEXT
 from tcopt.support.data.structures import Kind
@@ -86,7 +88,7 @@ def build_program(
         [as_code_has_it(spec) for spec in specs] for specs in (facts.inputs, facts.outputs)
     )
     sizes = facts.weights.nbytes, facts.workspace_bytes
-    text += argument_table(argument_facts(inputs, outputs, *sizes))
+    text += argument_table(argument_facts(inputs, outputs, *sizes, facts.sizes))
     calls = host_calls(module)
     numbers = {call.symbol: number for number, call in enumerate(calls)}
     called = (op.callee.string_value() for op in main.walk() if isinstance(op, CallOp))
@@ -103,6 +105,7 @@ def build_program(
         host_functions=calls,
         call_order=[numbers[name] for name in called if name in numbers],
         strings=_names(module, STRINGS) if STRINGS in module.attributes else [],
+        sizes=facts.sizes,
     )
 
 
@@ -134,6 +137,7 @@ class HostFacts:
     weights: NDArray[np.uint8]
     workspace_bytes: int
     report: dict[str, int]
+    sizes: tuple[Symbol, ...]
 
 
 def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]) -> HostFacts:
@@ -147,12 +151,15 @@ def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]
     if timed_kernels(main) is not None:
         types.pop()
     weight_bytes, workspace_bytes = (_bytes(t) for t in types[-2:])
+    symbols = function_symbols(main)
+    tensors = buffer_types(main)[: len(names[0]) + len(names[1])]
     return HostFacts(
-        inputs=_inputs(module, _specs(names[0], types[: len(names[0])])),
-        outputs=_outputs(module, _specs(names[1], types[len(names[0]) : -2])),
+        inputs=_inputs(module, _specs(names[0], tensors[: len(names[0])])),
+        outputs=_outputs(module, _specs(names[1], tensors[len(names[0]) :])),
         weights=pack_weights(_weight_layout(main), weights, weight_bytes),
         workspace_bytes=workspace_bytes,
         report=_report(main),
+        sizes=symbols,
     )
 
 
@@ -200,7 +207,7 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
     for name, type_ in zip(names, types, strict=True):
         assert isa(type_, MemRefType)
         dtype = np.dtype(numpy_dtype(type_.get_element_type()))
-        specs.append(TensorSpec(name, tuple(type_.get_shape()), dtype))
+        specs.append(TensorSpec(name, extents_of(type_), dtype))
     return specs
 
 

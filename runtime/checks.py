@@ -8,7 +8,6 @@ node of the model.
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import TensorSpec, bytes_of
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -47,7 +46,7 @@ class CheckMemory:
 
     def __init__(self, checks: Sequence[TensorSpec]):
         self._checks = list(checks)
-        sizes = [math.prod(int(n or 0) for n in spec.shape) for spec in checks]
+        sizes = list(map(bytes_of, checks))
         starts = list(accumulate((-(-size // ALIGNMENT) * ALIGNMENT for size in sizes), initial=0))
         self._bytes = bytearray(starts[-1] + ALIGNMENT)
         # Keeps the memory alive while code may write there.
@@ -64,6 +63,8 @@ class CheckMemory:
         """Call `refuse_if_any` for the checks of the last run."""
         if self._checks and 1 in self._bytes:
             arrays = [np.frombuffer(self._bytes[place], np.bool_) for place in self._places]
+            # The next run may write less, if its sizes are smaller.
+            self._bytes[:] = bytes(len(self._bytes))
             refuse_if_any(self._checks, arrays)
 
 

@@ -16,6 +16,8 @@ from tcopt.runtime.description import (
     fixed_specs,
     signature_facts,
     signature_of,
+    sizes_facts,
+    sizes_of,
     spec_facts,
 )
 from tcopt.runtime.host_calls import HostCall, call_facts, call_of
@@ -42,7 +44,8 @@ def program_in(path: Path, content: Container) -> Program:
         if not content.parts:
             facts.refuse("parts", "has no weights")
         *objects, weights = content.parts
-        inputs, outputs = fixed_specs(facts, "inputs"), fixed_specs(facts, "outputs")
+        sizes = sizes_of(facts)
+        inputs, outputs = (fixed_specs(facts, side, sizes) for side in ("inputs", "outputs"))
         return Program(
             target=_target(path, facts.facts("target")),
             objects=[part.tobytes() for part in objects],
@@ -52,10 +55,11 @@ def program_in(path: Path, content: Container) -> Program:
             weights=weights,
             workspace_bytes=facts.number("workspace_bytes", 0, MOST_BYTES),
             report=facts.integers("report"),
-            signature=signature_of(facts, inputs, outputs),
+            signature=signature_of(facts, inputs, outputs, sizes),
             host_functions=_host_functions(facts),
             call_order=_call_order(facts),
             strings=_strings(facts),
+            sizes=sizes,
         )
     except FactError as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
@@ -134,6 +138,7 @@ def _describe(program: Program) -> dict[str, Any]:
         **signature_facts(program.signature),
         **_call_facts(program),
         **({"strings": program.strings} if program.strings else {}),
+        **({"sizes": sizes_facts(program.sizes)} if program.sizes else {}),
     }
 
 

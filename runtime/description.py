@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain
-from math import prod
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 
 from tcopt.runtime.signature import Signature
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import Dimension, TensorSpec, bytes_of
+from tcopt.support.arithmetic.size_parser import names_in, parse_size
+from tcopt.support.arithmetic.size_terms import Symbol
+from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, named_size
 from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.data.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.data.structures import Count, Kind, tensor_names
+from tcopt.support.errors import InputError, UndecidedSize
 from tcopt.support.files.json_facts import FactError, Facts
 
 MOST_BYTES = 2**48
@@ -25,7 +30,8 @@ _MOST_DIMENSIONS = 64
 
 def spec_facts(spec: TensorSpec) -> dict[str, Any]:
     """Return a specification as JSON values."""
-    facts = {"name": spec.name, "shape": list(spec.shape), "dtype": dtype_text(spec.dtype)}
+    shape = [{"size": str(d)} if isinstance(d, Size) else d for d in spec.shape]
+    facts = {"name": spec.name, "shape": shape, "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
         **({"dims": list(spec.dims)} if spec.dims else {}),
@@ -34,14 +40,16 @@ def spec_facts(spec: TensorSpec) -> dict[str, Any]:
     }
 
 
-def spec_of(facts: Facts) -> TensorSpec:
+def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) -> TensorSpec:
     """Return the specification encoded by `spec_facts`.
 
+    Args:
+        sizes: the sizes that extents may have, by name.
     Raises:
         FactError: the facts are malformed.
     """
-    dims = tuple(facts.lists("dims", _dimension)) if "dims" in facts else ()
-    shape = tuple(facts.lists("shape", _dimension))
+    dims = tuple(facts.lists("dims", _name_or_number)) if "dims" in facts else ()
+    shape = tuple(facts.lists("shape", lambda value, at: _dimension(value, at, sizes)))
     if max(len(shape), len(dims)) > _MOST_DIMENSIONS:
         facts.refuse("shape", f"has more than {_MOST_DIMENSIONS} dimensions")
     spec = TensorSpec(
@@ -52,24 +60,52 @@ def spec_of(facts: Facts) -> TensorSpec:
         facts.flag("any_rank") if "any_rank" in facts else False,
         _kind(facts),
     )
-    if prod(d for d in shape if isinstance(d, int)) * spec.dtype.itemsize > MOST_BYTES:
+    if bytes_of(spec) > MOST_BYTES:
         facts.refuse("shape", f"is that of a tensor larger than {MOST_BYTES} bytes")
     return spec
 
 
-def fixed_specs(facts: Facts, side: str) -> list[TensorSpec]:
+def sizes_facts(symbols: Iterable[Symbol]) -> list[dict[str, Any]]:
+    """Return sizes with their ranges as JSON values."""
+    return [asdict(symbol) for symbol in symbols]
+
+
+def sizes_of(facts: Facts) -> list[Symbol]:
+    """Return the sizes encoded by `sizes_facts`; none if there is no entry.
+
+    Raises:
+        FactError: an entry is malformed, or repeats a name.
+    """
+    found: list[Symbol] = []
+    for each in facts.items("sizes") if "sizes" in facts else ():
+        low = each.number("low", 0, MOST_BYTES)
+        high = each.number("high", low + 1, MOST_BYTES)
+        multiple = each.number("multiple", 1, high)
+        symbol = Symbol(each.text("name"), low, high, multiple)
+        if low % multiple or high % multiple or names_in(symbol.name) != (symbol.name,):
+            facts.refuse("sizes", f"has {symbol.name!r}, which is not a size with a range")
+        found.append(symbol)
+    if len({symbol.name for symbol in found}) < len(found):
+        facts.refuse("sizes", "has a duplicate name")
+    return found
+
+
+def fixed_specs(facts: Facts, side: str, symbols: Iterable[Symbol] = ()) -> list[TensorSpec]:
     """Return the inputs or outputs of a program: tensors of known shapes with unique names.
 
+    Args:
+        symbols: the sizes that extents may have.
     Raises:
         FactError: a specification is malformed, has an open shape, or repeats a name.
     """
-    specs = [spec_of(each) for each in facts.items(side)]
+    sizes = extents_of(symbols)
+    specs = [spec_of(each, sizes) for each in facts.items(side)]
     for spec in specs:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
         is_key = spec.kind is Kind.KEY and side == "inputs" and spec.dtype == np.int64
         if (spec.kind is not Kind.TENSOR and not is_check and not is_key) or spec.any_rank:
             facts.refuse(side, f"has {spec.name!r}, which is not a tensor of a known shape")
-        if not all(isinstance(extent, int) for extent in spec.shape):
+        if not all(isinstance(extent, int | Size) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
             facts.refuse(side, f"has {spec.name!r} with names for a different number of dimensions")
@@ -87,22 +123,20 @@ def argument_facts(
     outputs: Sequence[TensorSpec],
     weight_bytes: int,
     workspace_bytes: int,
+    symbols: Sequence[Symbol] = (),
 ) -> list[int]:
     """Return the argument description that is stored in code, as 64-bit integers: the size of each
-    argument in bytes, and a hash of the tensors' types and shapes.
+    argument in bytes, and a hash of the tensors' types and shapes, and of the sizes.
     """
     text = " to ".join(
         ", ".join(f"{spec.dtype.name}{list(spec.shape)}" for spec in specs)
         for specs in (inputs, outputs)
     )
+    if symbols:
+        text += f" for {sizes_facts(symbols)}"
     types = hashlib.blake2b(text.encode(), digest_size=8).digest()
     sizes = map(bytes_of, (*inputs, *outputs))
     return [*sizes, weight_bytes, workspace_bytes, int.from_bytes(types, "little", signed=True)]
-
-
-def bytes_of(spec: TensorSpec) -> int:
-    """Return the size in bytes of a tensor of known shape."""
-    return prod(d for d in spec.shape if isinstance(d, int)) * spec.dtype.itemsize
 
 
 def signature_facts(signature: Signature | None) -> dict[str, Any]:
@@ -122,22 +156,24 @@ def signature_of(
     facts: Facts,
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
+    symbols: Iterable[Symbol] = (),
     *,
     whole: bool = True,
 ) -> Signature | None:
     """Return the signature encoded by `signature_facts`, checked against the program's tensors.
 
     Args:
+        symbols: the sizes that extents may have.
         whole: whether it covers all tensors of the program; that of a stage covers some.
     Raises:
         FactError: it does not match.
     """
     if "signature" not in facts:
         return None
-    own = facts.facts("signature")
+    own, sizes = facts.facts("signature"), extents_of(symbols)
     sides: list[tuple[tuple[TensorSpec, ...], dict[str, Count]]] = []
     for side, tensors in (("input", inputs), ("output", outputs)):
-        specs = tuple(spec_of(each) for each in own.items(f"{side}s"))
+        specs = tuple(spec_of(each, sizes) for each in own.items(f"{side}s"))
         counts = _counts(own.facts(f"{side}_counts"), len(tensors))
         names = chain.from_iterable(_tensors_of(own, spec, counts) for spec in specs)
         own_names = [tensor.name for tensor in tensors if tensor.kind is Kind.TENSOR]
@@ -170,7 +206,28 @@ def _tensors_of(own: Facts, spec: TensorSpec, counts: dict[str, Count]) -> Itera
     return tensor_names(spec.name, spec.kind, count)
 
 
-def _dimension(value: Any, at: str) -> int | str | None:
+def _dimension(value: Any, at: str, sizes: Mapping[str, Extent]) -> Dimension:
+    """Return a dimension; one that is a size of the program is an object with its text."""
+    if not isinstance(value, dict):
+        return _name_or_number(value, at)
+    text = cast("dict[str, Any]", value).get("size")
+    if len(cast("dict[str, Any]", value)) != 1 or not isinstance(text, str):
+        raise FactError(f"{at} should be a dimension")
+    try:
+        size = parse_size(text, sizes)
+    except (InputError, UndecidedSize) as error:
+        raise FactError(f"{at} is not a size: {error}") from error
+    if bounds_of(size)[0] < 0:
+        raise FactError(f"{at} is {size}, which may be negative")
+    return size
+
+
+def extents_of(symbols: Iterable[Symbol]) -> dict[str, Extent]:
+    """Return the extent that each symbol names."""
+    return {s.name: named_size(s.name, s.low, s.high, s.multiple) for s in symbols}
+
+
+def _name_or_number(value: Any, at: str) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str | None):
         raise FactError(f"{at} should be a dimension")
     if isinstance(value, int) and value < 0:

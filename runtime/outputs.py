@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import TensorSpec, bytes_of
 from tcopt.support.machines.alignment import ALIGNMENT
 
 Array = NDArray[Any]
@@ -56,18 +56,19 @@ class OutputPool:
 
     def __init__(self, spec: TensorSpec):
         self.dtype = spec.dtype
-        self.shape = tuple(int(d) for d in spec.shape if d is not None)
-        self.size = int(np.prod(self.shape)) * spec.dtype.itemsize
+        self.size = bytes_of(spec)
         self.blocks: list[_Block] = []
 
-    def take(self) -> tuple[Array, int]:
+    def take(self, shape: tuple[int, ...]) -> tuple[Array, int]:
         """Return an uninitialised array that does not alias any array in use.
 
+        Args:
+            shape: shape of the array, which is not larger than that of the output.
         Returns:
             The array, and its address.
         """
         raw, start, address = self._free_block()
-        return np.ndarray(self.shape, self.dtype, raw, start), address
+        return np.ndarray(shape, self.dtype, raw, start), address
 
     def _free_block(self) -> _Block:
         if self.blocks and self.blocks[-1].references() <= _UNUSED_REFERENCES:

@@ -18,6 +18,7 @@ from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.loading import EntryPoint, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.program_sizes import ProgramSizes, RunSizes
 from tcopt.runtime.run_options import (
     DeviceName,
     RunOptions,
@@ -28,6 +29,7 @@ from tcopt.runtime.run_options import (
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.data.random_keys import new_key
 from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, UnsupportedError
@@ -77,7 +79,7 @@ def pack_weights(
 
 @dataclass
 class Program:
-    """A model compiled for fixed shapes.
+    """A model compiled for fixed shapes, or for ranges of sizes.
 
     Attributes:
         target: target of the code; if it is not this machine, the program can only be saved.
@@ -98,6 +100,7 @@ class Program:
         host_functions: the distinct functions that the code calls and Python computes.
         call_order: index of the function in `host_functions` at each call, in the program's order.
         strings: string constants of the model, by their index in the code.
+        sizes: sizes that extents of inputs and outputs have, in the order of the code's arguments.
     """
 
     target: CpuTarget
@@ -117,6 +120,7 @@ class Program:
     host_functions: list[HostCall] = field(default_factory=list[HostCall])
     call_order: list[int] = field(default_factory=list[int])
     strings: list[str] = field(default_factory=list[str])
+    sizes: Sequence[Symbol] = ()
 
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:
@@ -139,13 +143,17 @@ class Program:
         blocks: list[Array] = [self.weights, self._workspace]
         if self.timed is not None:
             blocks.append(self.times)
+        self._solver = ProgramSizes(self.sizes, self.inputs, self.outputs)
+        self._size_values = np.zeros(len(self.sizes), np.int64)
+        addresses = [
+            *self._checks.addresses,
+            *(self._size_values[n:].ctypes.data for n in range(len(self.sizes))),
+            *(block.ctypes.data for block in blocks),
+        ]
         first = len(self.inputs) + len(self.keys) + len(self.outputs)
-        count = first + len(self.checks)
-        self._arguments = (ctypes.c_void_p * (count + len(blocks)))()
-        for position, address in enumerate(self._checks.addresses, first):
+        self._arguments = (ctypes.c_void_p * (first + len(addresses)))()
+        for position, address in enumerate(addresses, first):
             self._arguments[position] = address
-        for position, block in enumerate(blocks):
-            self._arguments[count + position] = block.ctypes.data
 
     @property
     def calls(self) -> list[HostCall]:
@@ -157,7 +165,7 @@ class Program:
         sizes = self.weights.nbytes, self.workspace_bytes
         results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
         given = [as_code_has_it(spec) for spec in (*self.inputs, *self.keys)]
-        if entry.argument_facts != argument_facts(given, results, *sizes):
+        if entry.argument_facts != argument_facts(given, results, *sizes, self.sizes):
             raise InputError(
                 "the model's code does not match the inputs, outputs or weights in its description",
                 hint="compile the model again",
@@ -225,10 +233,11 @@ class Program:
         if options.stream is not None:
             raise InputError("a model for a CPU has no stream", hint="leave stream out")
         memory: list[Array | None] = []
-        for spec, pool in zip(self.outputs, self._pools, strict=True):
+        shapes = self._sizes_of(feeds).outputs
+        for spec, shape in zip(self.outputs, shapes, strict=True):
             given = options.out.get(spec.name)
             if given is not None:
-                check_destination(spec, pool.shape, given)
+                check_destination(spec, shape, given)
             used = (*feeds, *(each for each in memory if each is not None))
             if isinstance(given, np.ndarray) and is_writable_in_place(given, used):
                 memory.append(given)
@@ -239,6 +248,9 @@ class Program:
         else:
             results = self._run(feeds, threads, control, memory)
         return deliver(self.outputs, results, options.out)
+
+    def _sizes_of(self, feeds: Sequence[Array]) -> RunSizes:
+        return self._solver.of(tuple(array.shape for array in feeds) if self.sizes else ())
 
     def _run(
         self,
@@ -255,15 +267,18 @@ class Program:
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments
+        values, shapes = self._sizes_of(feeds)
+        if values:
+            self._size_values[:] = values
         if self.keys:
             feeds = [*feeds, *(new_key() for _ in self.keys)]
         for position, array in enumerate(feeds):
             arguments[position] = address_of(array)
         outputs: list[Array] = []
-        for position, pool in enumerate(self._pools, len(feeds)):
+        for position, (pool, shape) in enumerate(zip(self._pools, shapes, strict=True), len(feeds)):
             given = None if memory is None else memory[position - len(feeds)]
             if given is None:
-                array, arguments[position] = pool.take()
+                array, arguments[position] = pool.take(shape)
             else:
                 array, arguments[position] = given, address_of(given)
             outputs.append(array)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.feeds import OpenDevice, Tensor, are_texts, tensor_of, texts_of
+from tcopt.support.arithmetic.sizes import Size, upper_bound
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import dtype_text, is_text
 from tcopt.support.data.structures import Kind
@@ -20,6 +22,10 @@ Shapes: TypeAlias = "tuple[tuple[int, ...], ...]"
 """Shapes of all inputs."""
 
 
+Dimension: TypeAlias = "int | str | Size | None"
+"""A number, the name of an open dimension, a size of the program, or None if it is unknown."""
+
+
 class TensorSpec(NamedTuple):
     """An input or output: its ONNX name, shape and numpy type.
 
@@ -27,11 +33,12 @@ class TensorSpec(NamedTuple):
     (`any_rank`), the shape is empty.
 
     A dimension that the model leaves open is None or the name of its symbol, until it is fixed.
-    `dims` keeps the names after that; it is empty if no name is known.
+    `dims` keeps the names after that; it is empty if no name is known. A dimension of a program for
+    a range of sizes is a `Size`.
     """
 
     name: str
-    shape: tuple[int | str | None, ...]
+    shape: tuple[Dimension, ...]
     dtype: np.dtype[Any]
     dims: tuple[int | str | None, ...] = ()
     any_rank: bool = False
@@ -42,11 +49,18 @@ class TensorSpec(NamedTuple):
         shape = " of any shape" if self.any_rank else f"[{shape_text(self.shape)}]"
         return f'"{self.name}" {kind}{dtype_text(self.dtype)}{shape}'
 
-    def symbols(self, shape: Sequence[int | str | None]) -> Iterator[tuple[str, int]]:
+    def symbols(self, shape: Sequence[Dimension]) -> Iterator[tuple[str, int]]:
         """Yield each named dimension, and its extent in a tensor of this shape."""
         for name, extent in zip(self.dims or self.shape, shape, strict=False):
             if isinstance(name, str) and isinstance(extent, int):
                 yield name, extent
+
+
+def bytes_of(spec: TensorSpec) -> int:
+    """Return the size in bytes of a tensor of known shape; the largest one if it has sizes."""
+    return prod(upper_bound(d) for d in spec.shape if isinstance(d, int | Size)) * (
+        spec.dtype.itemsize
+    )
 
 
 def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:

@@ -12,8 +12,16 @@ from functools import reduce
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType, NoneAttr, StridedLayoutAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    ArrayAttr,
+    MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.hints import isa
 
 from tcopt.dialects.size.dims import DimsAttr, extents_of
 from tcopt.support.arithmetic.size_bounds import is_never_negative
@@ -26,6 +34,9 @@ from tcopt.support.arithmetic.size_terms import (
     Symbol,
 )
 from tcopt.support.arithmetic.sizes import Extent, Size, is_fixed, product
+
+BUFFERS = "size.buffers"
+"""Attribute of a lowered host function: the types of its buffers with their live extents."""
 
 IndexOp: TypeAlias = type[
     arith.AddiOp
@@ -68,6 +79,20 @@ def _with_layout(
 ) -> MemRefType[Attribute]:
     shape = [DYNAMIC_INDEX if isinstance(e, Size) else e for e in extents_of(type)]
     return MemRefType(type.element_type, shape, layout, type.memory_space)
+
+
+def set_buffer_types(function: Operation, types: Sequence[Attribute]) -> None:
+    """Keep the types that the first arguments of a function had before its sizes were lowered."""
+    function.attributes[BUFFERS] = ArrayAttr(types)
+
+
+def buffer_types(function: FuncOp) -> list[Attribute]:
+    """Return the types of a function's arguments, with live extents where they are known."""
+    types = list(function.function_type.inputs)
+    kept = function.attributes.get(BUFFERS)
+    if isa(kept, ArrayAttr):
+        types[: len(kept)] = kept.data
+    return types
 
 
 def row_major(extents: Sequence[Extent]) -> list[Extent]:

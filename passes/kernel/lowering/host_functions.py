@@ -26,7 +26,9 @@ from tcopt.dialects.size import (
     SizeValues,
     dynamic_type,
     extents_of,
+    function_symbols,
     row_major,
+    set_buffer_types,
     size_arguments,
     sized,
     sized_memref,
@@ -72,6 +74,9 @@ class _HostFunction:
 
     def lower(self) -> None:
         block = self.function.body.block
+        symbols = function_symbols(self.function)
+        if symbols:
+            set_buffer_types(self.function, block.arg_types[: -len(symbols)])
         for argument in block.args:
             if sized(argument.type) is not None:
                 self.extents[argument] = extents_of(argument.type)

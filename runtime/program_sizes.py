@@ -1,0 +1,157 @@
+"""Sizes of a program: their values in a run follow from the shapes of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tcopt.runtime.specs import Shapes, TensorSpec
+from tcopt.support.arithmetic.size_terms import Symbol
+from tcopt.support.arithmetic.sizes import Size, evaluate, solve, substitute, symbols_of
+from tcopt.support.errors import InputError, UndecidedSize
+
+_MOST_KEPT = 1024
+"""Number of combinations of shapes whose sizes are kept."""
+
+
+class RunSizes(NamedTuple):
+    """Sizes in a run.
+
+    Attributes:
+        values: the value of each of the program's sizes.
+        outputs: shape of each output.
+    """
+
+    values: tuple[int, ...]
+    outputs: tuple[tuple[int, ...], ...]
+
+
+class ProgramSizes:
+    """Solver of a program's sizes.
+
+    Args:
+        symbols: the sizes, in the order of the program's arguments.
+        inputs, outputs: specifications whose extents may be sizes.
+    """
+
+    def __init__(
+        self,
+        symbols: Sequence[Symbol],
+        inputs: Sequence[TensorSpec],
+        outputs: Sequence[TensorSpec],
+    ):
+        self.symbols = tuple(symbols)
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        self._known: dict[Shapes, RunSizes] = {}
+        if not symbols:
+            self._known[()] = RunSizes((), tuple(shape_at(spec, {}) for spec in outputs))
+
+    def of(self, shapes: Shapes) -> RunSizes:
+        """Return the sizes for the shapes of all inputs, () for a program without sizes.
+
+        Raises:
+            InputError: a size would be outside of its range, or has several values.
+        """
+        found = self._known.get(shapes)
+        if found is None:
+            values = solved_sizes(self.symbols, self._inputs, shapes)
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            found = self._known[shapes] = RunSizes(
+                tuple(values[symbol.name] for symbol in self.symbols),
+                tuple(shape_at(spec, values) for spec in self._outputs),
+            )
+        return found
+
+
+def shape_at(spec: TensorSpec, values: Mapping[str, int]) -> tuple[int, ...]:
+    """Return the shape of a tensor whose extents are numbers and sizes.
+
+    Args:
+        values: the value of each size.
+    """
+    return tuple(evaluate(n, values) for n in spec.shape if isinstance(n, int | Size))
+
+
+class _Extent(NamedTuple):
+    """An extent of an input that is a size, and its value in a run."""
+
+    spec: TensorSpec
+    axis: int
+    size: Size
+    value: int
+
+    def __str__(self) -> str:
+        return f'dimension {self.axis} of input "{self.spec.name}"'
+
+
+def solved_sizes(
+    symbols: Sequence[Symbol], specs: Sequence[TensorSpec], shapes: Shapes
+) -> dict[str, int]:
+    """Return the value of each size for the shapes of all inputs.
+
+    Raises:
+        InputError: a size would be outside of its range, has several values, or cannot be known.
+    """
+    open_ = [
+        _Extent(spec, axis, size, value)
+        for spec, shape in zip(specs, shapes, strict=True)
+        for axis, (size, value) in enumerate(zip(spec.shape, shape, strict=True))
+        if isinstance(size, Size)
+    ]
+    values: dict[str, int] = {}
+    sources: dict[str, _Extent] = {}
+    progress = True
+    while open_ and progress:
+        progress = False
+        for each in tuple(open_):
+            unknown = symbols_of(substitute(each.size, values))
+            if not unknown:
+                _check(each, values, sources)
+            elif (found := _solve(each, values)) is not None:
+                name, value = found
+                values[name], sources[name] = value, each
+            else:
+                continue
+            open_.remove(each)
+            progress = True
+    missing = [symbol.name for symbol in symbols if symbol.name not in values]
+    if missing:
+        raise InputError(
+            f"the shapes of the inputs do not determine the size {missing[0]}",
+            hint=f"compile the model for one value of {missing[0]}",
+        )
+    return values
+
+
+def _solve(extent: _Extent, known: Mapping[str, int]) -> tuple[str, int] | None:
+    """Return the value of the only unknown size of an extent; None if there are several."""
+    try:
+        return solve(extent.size, extent.value, known)
+    except UndecidedSize:
+        return None
+    except InputError as error:
+        ranges = ", ".join(map(_range_text, symbols_of(extent.size)))
+        raise InputError(
+            f"{extent} is {extent.value}, which the model is not compiled for: it is "
+            f"{extent.size}, for {ranges}",
+            hint="compile it for a larger range, or without one",
+        ) from error
+
+
+def _range_text(symbol: Symbol) -> str:
+    steps = f" in steps of {symbol.multiple}" if symbol.multiple > 1 else ""
+    return f"{symbol.name} from {symbol.low} to {symbol.high}{steps}"
+
+
+def _check(extent: _Extent, values: Mapping[str, int], sources: Mapping[str, _Extent]) -> None:
+    """Check that an extent has the value that follows from others."""
+    wanted = evaluate(extent.size, values)
+    if wanted == extent.value:
+        return
+    names = [symbol.name for symbol in symbols_of(extent.size)]
+    reasons = "; ".join(f"{name} is {values[name]} by {sources[name]}" for name in names)
+    raise InputError(
+        f"{extent} is {extent.value}, but has to be {wanted}: it is {extent.size}, and {reasons}",
+        hint="give inputs whose shapes agree",
+    )
