@@ -21,7 +21,7 @@ def pool() -> OutputPool:
 
 def test_arrays_have_shape_type_and_alignment() -> None:
     """The array has the output's type and shape, at an aligned address."""
-    array = pool().take()[0]
+    array = pool().take((8, 100))[0]
     assert (array.shape, array.dtype) == ((8, 100), np.dtype(np.float32))
     assert array.ctypes.data % ALIGNMENT == 0
 
@@ -29,20 +29,20 @@ def test_arrays_have_shape_type_and_alignment() -> None:
 def test_a_dropped_result_gives_its_memory_to_the_next() -> None:
     """Consecutive runs reuse the memory of a dropped result."""
     results = pool()
-    address = results.take()[0].ctypes.data
-    assert all(results.take()[0].ctypes.data == address for _ in range(3))
+    address = results.take((8, 100))[0].ctypes.data
+    assert all(results.take((8, 100))[0].ctypes.data == address for _ in range(3))
 
 
 def test_results_in_use_are_left_alone() -> None:
     """Results or views that are kept alive share no memory with later results."""
     results = pool()
-    kept = [results.take()[0] for _ in range(4)]
+    kept = [results.take((8, 100))[0] for _ in range(4)]
     for number, array in enumerate(kept):
         array[:] = number
     views = [array[2:4, 10:20].T for array in kept]
     del kept, array
     for _ in range(4):
-        results.take()[0][:] = -1
+        results.take((8, 100))[0][:] = -1
     assert [float(view.min()) for view in views] == [0, 1, 2, 3]
     assert [float(view.max()) for view in views] == [0, 1, 2, 3]
 
