@@ -23,7 +23,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.dialects.size import buffer_types, extents_of, function_symbols
+from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, as_code_has_it
@@ -32,6 +32,7 @@ from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.data.strings import TEXT
 from tcopt.support.data.structures import Kind
@@ -173,12 +174,19 @@ def timed_kernels(main: FuncOp) -> list[TimedKernel] | None:
 
 def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
     kernel, size, parallel = (entry.data[name] for name in ("kernel", "bytes", "parallel"))
-    assert isinstance(kernel, StringAttr)
-    assert isa(size, IntegerAttr) and isa(parallel, IntegerAttr)
+    assert isinstance(kernel, StringAttr) and isa(parallel, IntegerAttr)
     turns = entry.data["turns"]
     assert isa(turns, IntegerAttr)
     origin, many = Origin.of(entry), bool(parallel.value.data)
-    return TimedKernel(kernel.data, origin, size.value.data, many, turns=turns.value.data)
+    return TimedKernel(kernel.data, origin, _number(size), many, turns=turns.value.data)
+
+
+def _number(value: Attribute) -> Extent:
+    """Return the number or size in an attribute."""
+    if isinstance(value, DimsAttr):
+        return value.extents[0]
+    assert isa(value, IntegerAttr)
+    return value.value.data
 
 
 def main_of(module: ModuleOp) -> FuncOp:

@@ -13,9 +13,9 @@ import numpy as np
 
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import Dimension, TensorSpec, bytes_of
-from tcopt.support.arithmetic.size_parser import names_in, parse_size
+from tcopt.support.arithmetic.size_parser import parse_size
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, named_size
+from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, named_size, size_text
 from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.data.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.data.structures import Count, Kind, tensor_names
@@ -28,9 +28,16 @@ MOST_BYTES = 2**48
 _MOST_DIMENSIONS = 64
 
 
-def spec_facts(spec: TensorSpec) -> dict[str, Any]:
-    """Return a specification as JSON values."""
-    shape = [{"size": str(d)} if isinstance(d, Size) else d for d in spec.shape]
+def spec_facts(spec: TensorSpec, symbols: Sequence[Symbol] = ()) -> dict[str, Any]:
+    """Return a specification as JSON values.
+
+    Args:
+        symbols: the sizes that extents may have; an extent calls them s0, s1, and so on.
+    """
+    names = {symbol: f"s{number}" for number, symbol in enumerate(symbols)}
+    shape = [
+        {"size": size_text(d, names.__getitem__)} if isinstance(d, Size) else d for d in spec.shape
+    ]
     facts = {"name": spec.name, "shape": shape, "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
@@ -44,7 +51,7 @@ def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) ->
     """Return the specification encoded by `spec_facts`.
 
     Args:
-        sizes: the sizes that extents may have, by name.
+        sizes: the sizes that extents may have, by their names in facts.
     Raises:
         FactError: the facts are malformed.
     """
@@ -82,7 +89,7 @@ def sizes_of(facts: Facts) -> list[Symbol]:
         high = each.number("high", low + 1, MOST_BYTES)
         multiple = each.number("multiple", 1, high)
         symbol = Symbol(each.text("name"), low, high, multiple)
-        if low % multiple or high % multiple or names_in(symbol.name) != (symbol.name,):
+        if low % multiple or high % multiple:
             facts.refuse("sizes", f"has {symbol.name!r}, which is not a size with a range")
         found.append(symbol)
     if len({symbol.name for symbol in found}) < len(found):
@@ -98,7 +105,7 @@ def fixed_specs(facts: Facts, side: str, symbols: Iterable[Symbol] = ()) -> list
     Raises:
         FactError: a specification is malformed, has an open shape, or repeats a name.
     """
-    sizes = extents_of(symbols)
+    sizes = _extents_of(symbols)
     specs = [spec_of(each, sizes) for each in facts.items(side)]
     for spec in specs:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
@@ -139,12 +146,12 @@ def argument_facts(
     return [*sizes, weight_bytes, workspace_bytes, int.from_bytes(types, "little", signed=True)]
 
 
-def signature_facts(signature: Signature | None) -> dict[str, Any]:
+def signature_facts(signature: Signature | None, symbols: Sequence[Symbol] = ()) -> dict[str, Any]:
     """Return a signature as JSON values; empty for None."""
     if signature is None:
         return {}
     sides = {"inputs": signature.inputs, "outputs": signature.outputs}
-    facts = {side: [spec_facts(spec) for spec in specs] for side, specs in sides.items()}
+    facts = {side: [spec_facts(spec, symbols) for spec in specs] for side, specs in sides.items()}
     counts = {
         "input_counts": dict(signature.input_counts),
         "output_counts": dict(signature.output_counts),
@@ -170,7 +177,7 @@ def signature_of(
     """
     if "signature" not in facts:
         return None
-    own, sizes = facts.facts("signature"), extents_of(symbols)
+    own, sizes = facts.facts("signature"), _extents_of(symbols)
     sides: list[tuple[tuple[TensorSpec, ...], dict[str, Count]]] = []
     for side, tensors in (("input", inputs), ("output", outputs)):
         specs = tuple(spec_of(each, sizes) for each in own.items(f"{side}s"))
@@ -222,9 +229,12 @@ def _dimension(value: Any, at: str, sizes: Mapping[str, Extent]) -> Dimension:
     return size
 
 
-def extents_of(symbols: Iterable[Symbol]) -> dict[str, Extent]:
-    """Return the extent that each symbol names."""
-    return {s.name: named_size(s.name, s.low, s.high, s.multiple) for s in symbols}
+def _extents_of(symbols: Iterable[Symbol]) -> dict[str, Extent]:
+    """Return the sizes by the names that they have in facts."""
+    return {
+        f"s{number}": named_size(s.name, s.low, s.high, s.multiple)
+        for number, s in enumerate(symbols)
+    }
 
 
 def _name_or_number(value: Any, at: str) -> int | str | None:

@@ -3,10 +3,13 @@
 With a cross compiler as the linker, the library may be for another machine.
 
 `model.so` has one function, `int32_t tcopt_main(void **arguments)`. Its arguments are, in order,
-the inputs, the outputs, the checks, the weights (the bytes of `model.so.weights`, aligned to 64
-bytes) and a workspace. `model.so.json` describes their names, shapes and sizes. The three files
-belong together: they are written atomically, and the description has a digest of the other two,
-which `check_library` compares.
+the inputs, the outputs, the checks, the sizes, the weights (the bytes of `model.so.weights`,
+aligned to 64 bytes) and a workspace. `model.so.json` describes their names, shapes and sizes. The
+three files belong together: they are written atomically, and the description has a digest of the
+other two, which `check_library` compares.
+
+A size is an `int64_t`: the value of a name in the shapes of inputs and outputs. Arrays have these
+extents, and need no room after them.
 
 A check is an output that the model does not have: bytes that are nonzero if the data was invalid
 for an operator, such as an index out of bounds. Its name is the error message. The results then use
@@ -26,9 +29,11 @@ from typing import Any
 
 from tcopt.backends.llvm.machine.linker import linked_library
 from tcopt.backends.llvm.pool.text import pool_objects
+from tcopt.runtime.description import sizes_facts
 from tcopt.runtime.loading import description
 from tcopt.runtime.program import Program
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.files.access import as_path, cannot_read, open_file, open_outputs
@@ -121,6 +126,7 @@ def _describe(program: Program) -> dict[str, Any]:
         *(_argument("input", spec) for spec in (*program.inputs, *program.keys)),
         *(_argument("output", spec) for spec in program.outputs),
         *(_argument("check", spec) for spec in program.checks),
+        *({"role": "size", **facts} for facts in sizes_facts(program.sizes)),
         {"role": "weights", "bytes": program.weights.nbytes},
         {"role": "workspace", "bytes": program.workspace_bytes},
     ]
@@ -136,6 +142,6 @@ def _argument(role: str, spec: TensorSpec) -> dict[str, Any]:
     return {
         "role": role,
         "name": spec.name,
-        "shape": list(spec.shape),
+        "shape": [str(d) if isinstance(d, Size) else d for d in spec.shape],
         "dtype": spec.dtype.name,
     }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.program_sizes import solved_sizes
+from tcopt.support.arithmetic.sizes import Extent, evaluate, upper_bound
 from tcopt.support.processes.cores import default_threads
 
 if TYPE_CHECKING:
@@ -27,14 +29,14 @@ class TimedKernel:
     Attributes:
         kernel: name of the generated function.
         origin: the ONNX nodes, graph ops and number of scalar operations that it computes.
-        bytes: total size of its distinct buffer arguments.
+        bytes: total size of its distinct buffer arguments, which may depend on a run's sizes.
         parallel: whether the kernel may use more than one thread.
         rule: name of the schedule rule of the kernel; empty if there is none.
     """
 
     kernel: str
     origin: Origin
-    bytes: int
+    bytes: Extent
     parallel: bool
     rule: str = ""
     threads: int = 0
@@ -141,7 +143,7 @@ class Profile:
             least_us=least / 1e3,
             share=share,
             gflops=sum(call.origin.work * call.turns for call in calls) / seconds,
-            gbps=sum(call.bytes * call.turns for call in calls) / seconds,
+            gbps=sum(upper_bound(call.bytes) * call.turns for call in calls) / seconds,
             threads=first.threads or (self.threads if first.parallel else 1),
             slow=first.slow,
         )
@@ -177,7 +179,7 @@ class Profile:
                     "rule": entry.rule,
                     "threads": entry.threads,
                     "work": call.origin.work,
-                    "bytes": call.bytes,
+                    "bytes": upper_bound(call.bytes),
                 }
                 events.append(_event(call.kernel, "kernel", begin - start, end - start, facts))
         return {"traceEvents": events, "displayTimeUnit": "ms"}
@@ -207,13 +209,23 @@ def measure_profile(
     """Run an instrumented program, and record the times of all runs but the first two."""
     # Programs of later stages are compiled by the first run.
     program.run(feeds, threads, None, options)
-    calls = staged_calls([part.timed or () for part in program.parts])
+    calls = staged_calls([_with_sizes(part, feeds) for part in program.parts])
     times = np.zeros((runs, len(calls), 2), np.int64)
     for run in range(-1, runs):
         program.run(feeds, threads, None, options)
         if run >= 0:
             times[run] = _in_turn([part.times for part in program.parts])
     return Profile(tuple(calls), times, threads or default_threads())
+
+
+def _with_sizes(program: WholeProgram, feeds: Sequence[NDArray[Any]]) -> Sequence[TimedKernel]:
+    """Return the timed calls of a program, with the values that sizes have in a run."""
+    calls = program.timed or ()
+    if not program.sizes:
+        return calls
+    shapes = tuple(feed.shape for feed in feeds)
+    values = solved_sizes(program.sizes, program.inputs, shapes)
+    return [replace(call, bytes=evaluate(call.bytes, values)) for call in calls]
 
 
 def _in_turn(stages: Sequence[Times]) -> Times:

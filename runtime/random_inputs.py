@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.model import Model
+from tcopt.runtime.program_sizes import solved_sizes
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.arithmetic.sizes import Size, evaluate, symbols_of
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Kind
@@ -48,7 +50,8 @@ def make_inputs(
             raise InputError(f"there is no input '{name}'", hint=f"inputs are {', '.join(names)}")
     rng = np.random.default_rng(seed)
     values: dict[str, Array] = {}
-    symbols = {
+    sizes = _sizes(specs, given, rng)
+    named = {
         name: size
         for spec in specs
         if spec.name in given
@@ -58,9 +61,32 @@ def make_inputs(
         if spec.name in given:
             values[spec.name] = _fit(spec, given[spec.name])
         else:
-            dims = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in spec.shape)
+            dims = tuple(
+                evaluate(d, sizes)
+                if isinstance(d, Size)
+                else named.get(d, d)
+                if isinstance(d, str)
+                else d
+                for d in spec.shape
+            )
             values[spec.name] = random_value(spec._replace(shape=dims), rng)
     return values
+
+
+def _sizes(
+    specs: Sequence[TensorSpec], given: Mapping[str, Array], rng: np.random.Generator
+) -> dict[str, int]:
+    """Return the sizes that the shapes of given values determine, and random ones for the rest."""
+    known = [spec for spec in specs if spec.name in given]
+    for spec in known:
+        _fit(spec, given[spec.name])
+    sizes = solved_sizes((), known, tuple(given[spec.name].shape for spec in known))
+    extents = (extent for spec in specs for extent in spec.shape if isinstance(extent, Size))
+    for symbol in sorted({s for e in extents for s in symbols_of(e)}, key=lambda s: s.name):
+        if symbol.name not in sizes:
+            low, high = symbol.range
+            sizes[symbol.name] = symbol.multiple * int(rng.integers(low, high + 1))
+    return sizes
 
 
 def _fit(spec: TensorSpec, value: Array) -> Array:

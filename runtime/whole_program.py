@@ -13,13 +13,14 @@ from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.remarks import Remark
 
 Array = NDArray[Any]
 
 
 class WholeProgram(Protocol):
-    """A model compiled for fixed shapes.
+    """A model compiled for fixed shapes, or for ranges of sizes.
 
     Attributes:
         inputs, outputs: its tensors.
@@ -46,6 +47,11 @@ class WholeProgram(Protocol):
     remarks: tuple[Remark, ...]
     kernels_compiled: int
     cached: bool
+
+    @property
+    def sizes(self) -> Sequence[Symbol]:
+        """The sizes that extents of its inputs and outputs have."""
+        ...
 
     @property
     def kind(self) -> str:

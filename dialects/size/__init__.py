@@ -21,6 +21,7 @@ from tcopt.dialects.size.functions import (
     verify_symbols,
 )
 from tcopt.dialects.size.lowered import (
+    BYTES,
     IndexOp,
     Measure,
     SizeValues,
@@ -37,6 +38,7 @@ from tcopt.dialects.size.syntax import extent_text, parse_extent, print_extent
 DIALECT = Dialect("size", [], [DimsAttr])
 
 __all__ = [
+    "BYTES",
     "DIALECT",
     "SYMBOLS",
     "DimsAttr",

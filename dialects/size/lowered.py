@@ -38,6 +38,9 @@ from tcopt.support.arithmetic.sizes import Extent, Size, is_fixed, product
 BUFFERS = "size.buffers"
 """Attribute of a lowered host function: the types of its buffers with their live extents."""
 
+BYTES = "size.bytes"
+"""Attribute of a call with sizes: the live bytes of its buffers, as a `DimsAttr` of one extent."""
+
 IndexOp: TypeAlias = type[
     arith.AddiOp
     | arith.SubiOp

@@ -19,6 +19,7 @@ from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.machines.device_target import DeviceTarget
 from tcopt.support.remarks import Remark
 
@@ -88,6 +89,11 @@ class DeviceProgram:
     @property
     def kind(self) -> str:
         return self.target.kind
+
+    @property
+    def sizes(self) -> Sequence[Symbol]:
+        """None: programs of devices are for fixed shapes."""
+        return ()
 
     @property
     def size(self) -> int:

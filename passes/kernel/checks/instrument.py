@@ -23,12 +23,13 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.profile import ClockOp
+from tcopt.dialects.size import BYTES
 from tcopt.support.ir.origins import call_origin
 from tcopt.support.locations import set_location
 
@@ -136,13 +137,16 @@ def _add_time(times: SSAValue, slot: int, call: func.CallOp) -> None:
 
 def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
     origin = call_origin(call)
-    size = sum(memref_bytes(v.type) for v in call.operands if isa(v.type, MemRefType))
+    kept = call.attributes.get(BYTES)
+    size: Attribute = kept or IntegerAttr(
+        sum(memref_bytes(v.type) for v in call.operands if isa(v.type, MemRefType)), i64
+    )
     parallel = kernel is not None and _is_parallel(kernel)
     return DictionaryAttr(
         {
             "kernel": StringAttr(call.callee.string_value()),
             **origin.attribute().data,
-            "bytes": IntegerAttr(size, i64),
+            "bytes": size,
             "parallel": BoolAttr.from_bool(parallel),
             "turns": IntegerAttr(_turns(call), i64),
         }

@@ -19,9 +19,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
-from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.memory_sizes import element_bytes
 from tcopt.dialects.size import (
+    BYTES,
     SYMBOLS,
+    DimsAttr,
     IndexOp,
     SizeValues,
     dynamic_type,
@@ -35,7 +37,7 @@ from tcopt.dialects.size import (
     static_type,
     view_of,
 )
-from tcopt.support.arithmetic.sizes import Extent, is_fixed
+from tcopt.support.arithmetic.sizes import Extent, is_fixed, product
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import replace
 
@@ -104,7 +106,14 @@ class _HostFunction:
         call = func.CallOp(op.callee, [*op.arguments, *map(self.sizes.of, extents)], [])
         call.attributes.update(op.attributes)
         call.location = op.location
+        if extents:
+            call.attributes[BYTES] = DimsAttr((sum(map(self._live_bytes, op.arguments)),))
         Rewriter.replace_op(op, call)
+
+    def _live_bytes(self, buffer: SSAValue) -> Extent:
+        assert isa(buffer.type, AnyMemRef)
+        extents = self.extents.get(buffer, buffer.type.get_shape())
+        return product(extents) * element_bytes(buffer.type.element_type)
 
     def _lower_buffer(self, op: Operation) -> None:
         """Replace an op whose result is a buffer with sizes."""
@@ -144,16 +153,12 @@ class _HostFunction:
         new: list[Operation] = []
         extents, element = extents_of(type), source.type.element_type
         known = self.extents.get(source, source.type.get_shape())
-        if known != extents and _bits(element) == _bits(type.element_type):
+        if known != extents and element_bytes(element) == element_bytes(type.element_type):
             new.append(view_of(source, sized_memref(extents, element), self.sizes))
             source = new[0].results[0]
         if not new or element != type.element_type:
             new.append(UnrealizedConversionCastOp.get([source], [_dynamic(type)]))
         return new
-
-
-def _bits(element: Attribute) -> int:
-    return memref_bytes(MemRefType(element, [1]))
 
 
 def _dynamic(type: AnyMemRef) -> AnyMemRef:
