@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects import loop
 from tcopt.dialects.memory_sizes import memref_bytes
@@ -25,6 +26,8 @@ from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid, with_space
 from tcopt.passes.loop.bufferize.hoist_workspace import STACK_BYTES
 from tcopt.support.arithmetic.sizes import Extent, is_fixed
 from tcopt.support.machines.alignment import ALIGNMENT
+
+_UNLIMITED = 1 << 62
 
 
 class KernelBuffers:
@@ -115,6 +118,15 @@ class KernelBuffers:
         if constant:
             total = writer.binary(arith.AddiOp, total, writer.constant(constant))
         return total
+
+    def is_below(self, expr: AffineExpr, operands: Sequence[SSAValue], extent: Extent) -> bool:
+        """Whether an index is known to be in `[0, extent)`."""
+        known, limit = self.writer.known, self.sizes.measure(extent)
+        if isinstance(limit, int):
+            return known.decide(expr, operands, limit) is True
+        left = AffineDimExpr(len(operands)) - 1 - expr
+        is_positive = known.decide(expr, operands, _UNLIMITED) is True
+        return is_positive and known.decide(left, [*operands, limit], _UNLIMITED) is True
 
     def extent(self, extent: Extent) -> Measure:
         """Return an extent of a buffer of the loop level as a number or a value."""

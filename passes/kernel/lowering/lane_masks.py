@@ -71,7 +71,7 @@ class LaneMasks:
         if step == 1 and low >= 0:
             count = self._difference(extent, condition.expr, operands)
             return writer.pure(vector.CreateMaskOp, (count,), type_)
-        if step == -1 and isinstance(extent, int) and high < extent and writer.known.sizes:
+        if step == -1 and isinstance(extent, int) and high < extent and writer.sizes & {*operands}:
             count = writer.index(condition.expr + 1, operands)
             return writer.pure(vector.CreateMaskOp, (count,), type_)
         # Lane numbers that fit 32 bits halve the number of vectors to compare.

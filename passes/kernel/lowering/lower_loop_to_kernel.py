@@ -144,7 +144,7 @@ class FunctionLowering:
             name: self.values[argument] for name, argument in size_arguments(self.function).items()
         }
         known = self.writer.known
-        known.sizes.update(arguments)
+        self.writer.sizes.update(arguments.values())
         for symbol in function_symbols(self.function):
             known.ranges[arguments[symbol.name]] = symbol.low, symbol.high
         return SizeValues(arguments, self.writer.constant, self.writer.index_op)

@@ -206,7 +206,7 @@ class AccessLowering:
                 is_inside = low + min(reach, 0) >= 0 and high + max(reach, 0) < extent
             else:
                 ends = (expr + end for end in {0, reach})
-                is_inside = all(self.writer.known.decide(e, operands, extent) for e in ends)
+                is_inside = all(self.buffers.is_below(e, operands, extent) for e in ends)
             if not is_inside:
                 limit, most = self.buffers.extent(extent), upper_bound(extent)
                 result.append(Condition(expr, step, limit, most))

@@ -60,6 +60,8 @@ class LevelWriter:
         """Location of the ops being written."""
         self.depth: dict[SSAValue, int] = dict.fromkeys(outermost.args, 0)
         self.known = Knowledge()
+        self.sizes: set[SSAValue] = set()
+        """The arguments that are sizes."""
         self.constants: dict[int, SSAValue] = {}
         self.indices: dict[Hashable, tuple[AffineExpr, SSAValue]] = {}
         """Index values by the identity of their expression, valid under the current guards."""
