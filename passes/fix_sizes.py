@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
+    IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -126,7 +127,8 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     _check(symbols, values)
     calls = _calls(module)
     for function in _uncalled(module):
-        if isinstance(function, te.FuncOp | loop.FuncOp):
+        is_kernel = isinstance(function, te.FuncOp | loop.FuncOp)
+        if is_kernel or (isinstance(function, func.FuncOp) and _takes_sizes(function)):
             _fix_function(function, values)
         else:
             _fix_ops(function, values)
@@ -218,7 +220,14 @@ def _fix_call(call: Operation, values: Values) -> dict[str, int]:
     return {n: value for n, value in zip(names, given, strict=True) if isinstance(value, int)}
 
 
-def _fix_function(function: te.FuncOp | loop.FuncOp, values: Values) -> None:
+def _takes_sizes(host: func.FuncOp) -> bool:
+    """Whether a host function has an argument for each size, as it has at the loop level."""
+    count = len(function_symbols(host))
+    last = host.function_type.inputs.data[-count:] if count else ()
+    return len(last) > 0 and all(type_ == IndexType() for type_ in last)
+
+
+def _fix_function(function: te.FuncOp | loop.FuncOp | func.FuncOp, values: Values) -> None:
     """Replace some sizes of a function by numbers, and drop their arguments."""
     block = function.body.block
     fixed: list[BlockArgument] = []
