@@ -21,6 +21,7 @@ from tcopt.dialects.graph.core.stages import Indices, narrow
 from tcopt.dialects.graph.core.types import AnyTensor, Array, broadcast_shapes, shape_of, tensor
 from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import upper_bound
 
 FEW_ROWS = 3
 """Maximum number of rows of the left operand for which a non-constant right operand is not
@@ -110,7 +111,9 @@ class MatmulOp(ContractionOp):
         """
         if self._is_column():
             return self._by_columns()
-        few = self.extents[0] <= FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
+        # Few rows for all values of a size.
+        rows = upper_bound(self.extents[0])
+        few = rows <= FEW_ROWS and not isinstance(self.rhs.owner, ConstantOp)
         if few == (self.transpose_b is not None):
             return None
         swap_lhs, element = self.transpose_a is not None, self.result_element

@@ -28,6 +28,7 @@ from tcopt.passes.graph.fusion.permuted_stores import (
     stores_apart,
     stores_vectors,
 )
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.rewriting import function_bodies, move, rewrite
 from tcopt.support.remarks import listening
 
@@ -391,9 +392,9 @@ def _follows(op: GraphOp, anchor: GraphOp) -> bool:
         return op.reduced_axes == axes and shape_of(op.operands[0]) == shape
     kept = tuple(1 if axis in axes else extent for axis, extent in enumerate(shape))
     return op.is_elementwise and (
-        op.shape == kept or (op.shape == shape and math.prod(kept) >= FEW_ROWS)
+        op.shape == kept or (op.shape == shape and upper_bound(math.prod(kept)) >= FEW_ROWS)
     )
 
 
 def _work(op: Operation) -> int:
-    return op.work() if isinstance(op, GraphOp) else 0
+    return upper_bound(op.work()) if isinstance(op, GraphOp) else 0

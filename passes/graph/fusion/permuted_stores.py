@@ -9,13 +9,15 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from tcopt.dialects.graph.core.attributes import FusionKind
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import bytes_of, element_type, shape_of
+from tcopt.dialects.graph.core.types import bytes_of, element_type, shape_of, type_of
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.expr import Axis, Read
 from tcopt.dialects.te.tensor import Stage, Tensor
 from tcopt.support.arithmetic.affine import simplify, substitute
 from tcopt.support.arithmetic.intervals import extents_to_ranges
 from tcopt.support.arithmetic.permutations import inverse_permutation, stride_in_groups
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
+from tcopt.support.errors import UndecidedSize
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 SQUARE = 4
@@ -51,6 +53,10 @@ def stores_vectors(ops: Sequence[GraphOp], lanes: int, *, transposes: bool = Tru
     if places is None or not shape or shape[-1] == 1:
         return False
     target = ops[-1].shape
+    if not is_fixed((*shape[-1:], *target[-1:])):
+        return False
+    # Inner extents are numbers: bounds of the others do not change which elements are adjacent.
+    shape, target = (tuple(map(upper_bound, extents)) for extents in (shape, target))
     last = len(shape) - 1
     step = stride_in_groups(places, shape, last, lanes, target)
     if step is None:
@@ -69,7 +75,7 @@ def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
     if threads.warp == 1 or _places(ops) is None:
         return False
     moved = bytes_of(ops[-1].type)
-    alone = prod(ops[-1].shape) * SECTOR
+    alone = upper_bound(prod(ops[-1].shape)) * SECTOR
     return (alone - moved) / threads.memory_rate < threads.start + 2 * moved / threads.memory_rate
 
 
@@ -78,18 +84,25 @@ def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:
 
     None if the ops do not permute elements.
     """
+    # A permutation that depends on no size is one of the bounds too.
+    target, source = (
+        type_of(value).get_shape() for value in (ops[-1].results[0], ops[0].operands[0])
+    )
     indices: list[AffineExpr] | None = None
     for op in reversed(ops):
-        source = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))
-        read = _read_of(op.tensor_expression(source), source)
+        x = te.placeholder(shape_of(op.operands[0]), element_type(op.operands[0]))
+        try:
+            read = _read_of(op.tensor_expression(x), x)
+        except (te.ExpressionError, UndecidedSize):
+            return None
         if read is None:
             return None
         if indices is not None:
-            ranges = extents_to_ranges(ops[-1].shape)
+            ranges = extents_to_ranges(target)
             read = [simplify(substitute(expr, indices), ranges) for expr in read]
         indices = read
     assert indices is not None
-    return inverse_permutation(indices, ops[-1].shape, shape_of(ops[0].operands[0]))
+    return inverse_permutation(indices, target, source)
 
 
 def _read_of(value: Tensor, source: Tensor) -> list[AffineExpr] | None:

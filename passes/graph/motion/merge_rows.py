@@ -23,6 +23,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import bytes_of, numpy_dtype, shape_of, type_of
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.registries.rule_table import OpFunction
@@ -211,7 +212,8 @@ def _key(op: ContractionOp) -> tuple[object, ...] | None:
     *outer, depth = shape_of(op.operands[0])
     result = type_of(op.results[0])
     row = result.get_shape()[-1] * numpy_dtype(result.element_type).itemsize
-    if not 0 < prod(outer) <= FEW_ROWS or row % ALIGNMENT:
+    # Parts of the merged result are views, at offsets that are numbers.
+    if not is_fixed(outer) or not 0 < prod(outer) <= FEW_ROWS or row % ALIGNMENT:
         return None
     properties: frozenset[tuple[str, Attribute]] = frozenset(op.properties.items())
     return type(op), weights.weight_name, properties, depth, type_of(op.operands[0]).element_type

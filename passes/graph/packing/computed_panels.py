@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from xdsl.ir import Attribute
@@ -16,6 +15,7 @@ from tcopt.dialects.graph.core.types import element_type
 from tcopt.dialects.intrinsics import Intrinsic, find_dot
 from tcopt.dialects.target import TargetFacts
 from tcopt.passes.graph.packing.panels import panel_form
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.machines.matmul_tiles import best_tile
 from tcopt.support.remarks import remark
@@ -52,9 +52,9 @@ def computed_panels(
     if units is None or form is None or op.weights in constants:
         return None
     dot = find_dot(target.capabilities, factors, op.sum_element())
-    rows, columns, depth = form.extents
+    rows, columns, depth = map(upper_bound, form.extents)
     lanes = units.lanes()
-    if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or not math.prod(op.shape):
+    if dot is None or rows <= FEW_ROWS or columns < lanes // 2 or 0 in op.shape:
         return None
     if not depth or form_declined(CONTRACTION, op, target):
         return None

@@ -21,6 +21,7 @@ from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.layout.channel_blocks import is_of_bytes
 from tcopt.passes.graph.packing.computed_panels import PackComputedMatmul
 from tcopt.passes.graph.packing.panels import PanelForm, panel_form
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.machines.matmul_tiles import best_tile
@@ -86,7 +87,8 @@ class PackMatmul(RewritePattern):
             remark(PackMatmulPass.name, op, text, missed=True)
         if columns < lanes // 2:
             return f"{columns} columns fill less than half of a vector of {lanes}"
-        rows = math.prod(op.shape[:-1])
+        # Panels suit the whole range of a size: those for many rows also serve few.
+        rows = upper_bound(math.prod(op.shape[:-1]))
         return lanes * best_tile(rows, columns, lanes, units).vectors
 
 
