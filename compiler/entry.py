@@ -74,8 +74,10 @@ def compile(
             for a sequence, None for an absent optional. An input with a default value (an
             initializer) becomes an ordinary input if its shape is given.
         values: values of inputs that determine shapes, to specialise on ahead of time.
-        dims: extents of open dimensions by their names in the model; ranges such as `"1..512"`
-            or `(1, 512)` are parsed, but not supported yet.
+        dims: extents of open dimensions by their names in the model, or ranges such as
+            `"1..512"` or `(1, 512)`. One program then serves all sizes in the range. If a model has
+            no such program, that is an error, unless the range ends in `?`, as in `"1..512?"`: the
+            model is then compiled for each size when it is first run.
         programs_kept: maximum number of combinations kept in memory, see `Model.programs_kept`.
         progress: called before each step and at the end.
         cache: whether to use the disk cache of programs and kernels; see `compiler.program_cache`
@@ -147,7 +149,8 @@ def _model(compiler: _Compiler, options: CompileOptions) -> Model:
         if spec.name in {**options.shapes, **options.values}:
             for name, _ in spec.symbols(spec.shape):
                 model.fixed_by.setdefault(name, f'by the shape given for input "{spec.name}"')
-    model.fixed_by.update((name, "by the dims given") for name in options.dims)
+    fixed = (name for name, size in options.dims.items() if isinstance(size, int))
+    model.fixed_by.update((name, "by the dims given") for name in fixed)
     model.device = options.device
     return model
 

@@ -22,6 +22,7 @@ from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions, Sou
 from tcopt.runtime.model import PROGRAMS_KEPT
 from tcopt.runtime.run_options import DeviceName, check_count
 from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.arithmetic.size_ranges import given_size
 from tcopt.support.data.strings import is_text
 from tcopt.support.pipelines.phases import Phase, with_passes
 from tcopt.support.registries.target_registry import HOST_KIND, find_target
@@ -79,6 +80,8 @@ class CompileOptions(ImportOptions):
             target = _target_on(target, device)
         lock = None if source is None else find_lock(source, tuned, locked=locked)
         known = {name: value for name, value in given.items() if value is not None}
+        if "dims" in known:
+            known["dims"] = {n: given_size(n, size) for n, size in known["dims"].items()}
         options = cls(target=target, device=device, lock=lock, **known)
         check_count("programs kept", options.programs_kept)
         _ = options.phases

@@ -26,12 +26,21 @@ from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.dims import name_dims
 from tcopt.dialects.graph.core.types import element_of, tensor
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
-from tcopt.dialects.size import set_function_symbols, symbols_in
+from tcopt.dialects.size import function_symbols, set_function_symbols, symbols_in
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
-from tcopt.frontends.onnx.model.errors import MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.model.errors import (
+    MissingShapesError,
+    MissingValuesError,
+    OpenSizeError,
+)
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
-from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, fix_inputs
+from tcopt.frontends.onnx.model.inputs import (
+    ModelInput,
+    declared_input,
+    falls_back,
+    fix_inputs,
+)
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.lists import expand_lists, value_of
 from tcopt.frontends.onnx.model.loading import check_header, domain_opsets, load_model
@@ -55,7 +64,7 @@ from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Count, Kind
 from tcopt.support.errors import ImportModelError, TcoptError, UnsupportedError
 from tcopt.support.host.host_calls import STRINGS, TEXT_INPUTS, TEXT_OUTPUTS
-from tcopt.support.remarks import remark
+from tcopt.support.remarks import notice, remark
 
 T = TypeVar("T")
 
@@ -185,12 +194,43 @@ def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False
         options = replace(options, stage=ImportStage(tuple(range(len(model.graph.node))), outputs))
     problems = Problems()
     found = ModelImporter(model, reader, problems, options).run()
-    if found is not None:
+    if found is not None and (open_sizes := _sizes_of_stages(found)) is not None:
+        problems.errors.append(open_sizes)
+    elif found is not None:
         return found
+    if (names := _given_up(problems.errors, options)) is not None:
+        error = problems.error()
+        for name in names:
+            message = f"compiled for each value of {name!r}: {error.message} (at {error.where})"
+            notice("import-onnx", name, message)
+        kept = {name: given for name, given in options.dims.items() if name not in names}
+        return _imported(source, replace(options, dims=kept), in_stages=in_stages)
     error = problems.error()
     if isinstance(error, MissingValuesError) and error.inputs:
         return Open(model, error)
     raise error
+
+
+def _sizes_of_stages(found: Imported) -> OpenSizeError | None:
+    """Return the error for a model with sizes of which later stages are imported at run time."""
+    if not isinstance(found, Staged):
+        return None
+    symbols = [symbol for op in found.module.ops for symbol in function_symbols(op)]
+    names = dict.fromkeys(symbol.name for symbol in symbols)
+    return OpenSizeError("shapes of the model depend on data", list(names)) if names else None
+
+
+def _given_up(errors: Sequence[TcoptError], options: ImportOptions) -> Collection[str] | None:
+    """Return the sizes whose ranges have to be given up; None if a size must keep its range."""
+    names: set[str] = set()
+    for error in errors:
+        if not isinstance(error, OpenSizeError):
+            return None
+        own = {name for name in error.names if falls_back(name, options.dims)}
+        if not own:
+            return None
+        names |= own
+    return names or None
 
 
 class ModelImporter:

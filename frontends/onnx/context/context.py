@@ -11,6 +11,7 @@ from onnx import AttributeProto, NodeProto, TensorProto, helper
 from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from tcopt.dialects.graph import AddOp, CastOp, IotaOp
 from tcopt.dialects.graph.control.host_call import HostCallOp
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.types import (
@@ -436,6 +437,19 @@ class NodeContext:
         array = np.empty(np.shape(values), object)
         array[...] = values
         return self.builder.size_values(array, np.dtype(np.int64))
+
+    def positions(self, count: int, like: SSAValue | None = None, start: int = 0) -> SSAValue:
+        """Add `count` consecutive integers, with the element type of `like`, by default i64."""
+        element = i64 if like is None else self.element(like)
+        if is_fixed((count, start)):
+            return self.array(np.arange(start, start + count).astype(numpy_dtype(element)))
+        places = self.emit(IotaOp((count,), element))
+        if start == 0:
+            return places
+        first = self.sizes(start)
+        return self.emit(
+            AddOp(places, first if element == i64 else self.emit(CastOp(first, element)))
+        )
 
     def output_used(self, index: int) -> bool:
         """Whether the node has a name for its output `index`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
@@ -29,9 +28,7 @@ from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 def _compared(ctx: NodeContext, mask: SSAValue, total: int, predicate: str) -> SSAValue:
     """Compare positions of keys with a limit per row; the result is [batch, 1, 1, total]."""
     limit = reshaped(ctx, mask, (*ctx.shape(mask), 1, 1, 1))
-    return ctx.emit(
-        graph.CompareOp(ctx.literal(np.arange(total), mask), limit, predicate=predicate)
-    )
+    return ctx.emit(graph.CompareOp(ctx.positions(total, mask), limit, predicate=predicate))
 
 
 def _kept(ctx: NodeContext, mask: SSAValue, batch: int, length: int, total: int) -> SSAValue:

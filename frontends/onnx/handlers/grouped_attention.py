@@ -18,6 +18,7 @@ from tcopt.frontends.onnx.handlers.heads import (
     split_heads,
 )
 from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.support.arithmetic.sizes import is_fixed
 
 
 def _tables(
@@ -89,7 +90,7 @@ def rotary_embedding(ctx: NodeContext) -> SSAValue:
     by_heads = x if ctx.rank(x) == 4 else split_heads(ctx, x, heads)
     batch, _, length, _ = ctx.shape(by_heads)
     if ctx.shape(places) == (1,):
-        steps = ctx.literal(np.arange(length)[None], places)
+        steps = reshaped(ctx, ctx.positions(length, places), (1, length))
         row = ctx.emit(graph.AddOp(steps, reshaped(ctx, places, (1, 1))))
         places = ctx.emit(graph.BroadcastToOp(row, (batch, length)))
     ctx.check(ctx.shape(places) == (batch, length), "position_ids should be [batch, length]")
@@ -182,8 +183,11 @@ def group_query_attention(ctx: NodeContext) -> list[SSAValue | None]:
     if ctx.get_bool("do_rotary"):
         places = ctx.optional_input(9)
         if places is None:
-            own = np.arange(total - length, total, dtype=np.int64)
-            places = ctx.array(np.broadcast_to(own, (batch, length)).copy())
+            own = ctx.positions(length, start=total - length)
+            known, shape = ctx.known(own), (batch, length)
+            places = ctx.emit(graph.BroadcastToOp(own, shape))
+            if known is not None and is_fixed(shape):
+                places = ctx.array(np.broadcast_to(known, shape).copy())
         rows = _tables(ctx, places, (ctx.input(7), ctx.input(8)))
         turn = ctx.get_bool("rotary_interleaved")
         query = rotated(ctx, query, *rows, interleaved=turn)

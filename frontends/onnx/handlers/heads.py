@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
+from tcopt.support.arithmetic.sizes import is_fixed
 
 MASKED_BY_DEFAULT = -10000.0
 """Value that onnxruntime adds to masked scores."""
@@ -42,7 +43,7 @@ def after_past(ctx: NodeContext, past: SSAValue | None, new: SSAValue) -> SSAVal
     own, earlier = list(ctx.shape(new)), list(ctx.shape(past))
     fits = len(earlier) == 4 and earlier[:2] + earlier[3:] == own[:2] + own[3:]
     ctx.check(fits, f"the past {earlier} does not fit {own}")
-    return ctx.emit(graph.ConcatOp([past, new], axis=2)) if earlier[2] else new
+    return new if earlier[2] == 0 else ctx.emit(graph.ConcatOp([past, new], axis=2))
 
 
 def added_where(ctx: NodeContext, kept: SSAValue, x: SSAValue, value: float) -> SSAValue:
@@ -58,15 +59,28 @@ def causal(
     Args:
         window: number of positions, up to its own, that each may attend to.
     """
+    dtype = ctx.builder.dtype_of(x)
+    least = float(np.finfo(dtype).min) if dtype.kind == "f" else -3e38
+    if not is_fixed((length, total)):
+        return added_where(ctx, _earlier(ctx, length, total, window), x, least)
     ctx.builder.check_made(length, total)
     own = np.arange(total - length, total)[:, None]
     other = np.arange(total)
     kept = other <= own
     if window is not None:
         kept &= other > own - window
-    dtype = ctx.builder.dtype_of(x)
-    least = float(np.finfo(dtype).min) if dtype.kind == "f" else -3e38
     return ctx.array(np.where(kept, 0.0, least).astype(dtype))
+
+
+def _earlier(ctx: NodeContext, length: int, total: int, window: int | None) -> SSAValue:
+    """Return the condition of `causal`, computed when the program runs."""
+    own = reshaped(ctx, ctx.positions(length, start=total - length), (length, 1))
+    other = ctx.positions(total)
+    kept = ctx.emit(graph.CompareOp(other, own, predicate="le"))
+    if window is None:
+        return kept
+    first = ctx.emit(graph.SubOp(own, ctx.literal(window, own)))
+    return ctx.emit(graph.AndOp(kept, ctx.emit(graph.CompareOp(other, first, predicate="gt"))))
 
 
 def attended(

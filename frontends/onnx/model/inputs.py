@@ -13,7 +13,7 @@ from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
 from tcopt.support.arithmetic.size_parser import names_in, parse_size
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
-from tcopt.support.arithmetic.sizes import Extent, Size, lower_bound
+from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, lower_bound
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Kind
 from tcopt.support.errors import (
@@ -204,7 +204,11 @@ class Symbols:
 
     def fix(self, name: str, extent: int, origin: str) -> str | None:
         """Fix the extent of a symbol; return the origin of a conflicting one, or None."""
-        if isinstance(self.extents.get(name), Size):
+        known = self.extents.get(name)
+        if isinstance(known, Size):
+            low, high = bounds_of(known)
+            if not low <= extent <= high:
+                return self._origins[name]
             self.extents[name], self._origins[name] = extent, origin
         if self.extents.setdefault(name, extent) != extent:
             return self._origins[name]
@@ -221,6 +225,12 @@ class Symbols:
             return self.extents[name]
         extent = derived_extent(name, self.extents)
         return name if extent is None else extent
+
+
+def falls_back(name: str, dims: Mapping[str, GivenSize]) -> bool:
+    """Whether a model may be compiled for each value of a size if it has no program for all."""
+    given = given_size(name, dims[name]) if name in dims else 0
+    return isinstance(given, SizeRange) and given.falls_back
 
 
 def derived_extent(dim: str, extents: Mapping[str, Extent]) -> Extent | None:

@@ -15,10 +15,11 @@ from models.light_models import light_model
 from tcopt.dialects.graph import SizesOp
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.frontends.onnx import import_model
-from tcopt.frontends.onnx.model.errors import OpenSizeError
+from tcopt.frontends.onnx.model.errors import MissingShapesError, OpenSizeError
 from tcopt.passes.fix_sizes import fix_sizes
 from tcopt.support.arithmetic.size_ranges import GivenSize
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.remarks import collect_remarks
 
 RANGES: dict[str, GivenSize] = {"n": (2, 9), "m": (3, 16)}
 VALUES = {"n": 4, "m": 8}
@@ -187,3 +188,17 @@ def test_shapes_override_ranges():
     model = parsed("y = Relu(x)", "float[n, 3] x")
     (main,) = import_model(model, dims={"n": (2, 9)}, shapes={"x": (5, 3)}).ops
     assert shape_of(main.regions[0].block.args[0]) == (5, 3)
+
+
+def test_ranges_that_fall_back_are_given_up():
+    model = parsed("y = Squeeze(x)", "float[n, 1, m] x")
+    ranges: dict[str, GivenSize] = {"n": "1..9?", "m": "1..9?"}
+    with pytest.raises(MissingShapesError):
+        import_model(model, dims=ranges)
+    with pytest.raises(OpenSizeError):
+        import_model(model, dims={**ranges, "m": "1..9", "n": 3})
+    with collect_remarks() as remarks:
+        (main,) = import_model(model, dims=ranges, shapes={"x": (2, 1, 3)}).ops
+    assert shape_of(main.regions[0].block.args[0]) == (2, 1, 3) and not remarks
+    with pytest.raises(InputError, match="n = 1"):
+        import_model(model, dims=ranges, shapes={"x": (10, 1, 3)})
