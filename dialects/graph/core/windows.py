@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.attributes import Ints, ints, values_of
 from tcopt.dialects.graph.core.types import Array, as_extents
-from tcopt.support.arithmetic.sizes import Extent, ceildiv
+from tcopt.support.arithmetic.sizes import Extent, ceildiv, maximum
 
 MOST_WRITTEN_TAPS = 256
 """Maximum number of (output position, tap) pairs along a row that may be unrolled, when taps on
@@ -100,7 +100,8 @@ class Window:
         high = [
             (count - 1) * stride + span - low - extent for extent, count, low, stride, span in rows
         ]
-        return tuple(max(0, low) for low in self.low), tuple(max(0, n) for n in high)
+        after = as_extents(maximum(0, n) for n in high)
+        return tuple(max(0, low) for low in self.low), tuple(after)
 
     def pads_inside(
         self,

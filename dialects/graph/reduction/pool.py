@@ -41,6 +41,7 @@ from tcopt.dialects.graph.core.windows import (
 )
 from tcopt.dialects.graph.reduction.reduce import ReduceOp
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed
 
 
 @irdl_op_definition
@@ -204,25 +205,35 @@ class PoolOp(GraphOp):
     def inside_counts(self, *, include_pad: bool = False) -> list[list[int]]:
         """Return, for each dimension and position, the number of data elements, optionally with
         pads."""
-        window = self.window
-        result: list[list[int]] = []
-        extents = shape_of(self.x)[2:]
-        for d, (extent, count) in enumerate(zip(extents, self.shape[2:], strict=True)):
-            low, high = window.low[d], window.high[d]
-            first, last = (-low, extent + high) if include_pad else (0, extent)
-            stride, dilation, kernel = window.strides[d], window.dilations[d], window.kernel[d]
-            starts = range(-low - first, count * stride - low - first, stride)
-            result.append(
-                [len(positions_inside(s, dilation, kernel, last - first)) for s in starts]
-            )
-        return result
+        dimensions = range(len(self.shape) - 2)
+        return [self._counts_along(d, include_pad=include_pad) for d in dimensions]
+
+    def _counts_along(self, d: int, *, include_pad: bool) -> list[int]:
+        """Return `inside_counts` of one dimension."""
+        window, extent, count = self.window, shape_of(self.x)[2 + d], self.shape[2 + d]
+        low, high = window.low[d], window.high[d]
+        first, last = (-low, extent + high) if include_pad else (0, extent)
+        stride, dilation, kernel = window.strides[d], window.dilations[d], window.kernel[d]
+        starts = range(-low - first, count * stride - low - first, stride)
+        return [len(positions_inside(s, dilation, kernel, last - first)) for s in starts]
+
+    def _uniform_count(self, d: int) -> int | None:
+        """Return the number that an average counts along a dimension; None if it varies."""
+        extents, positions = shape_of(self.x)[2:], self.shape[2:]
+        include_pad = self.count_include_pad is not None
+        if is_fixed((extents[d], positions[d])):
+            counts = set(self._counts_along(d, include_pad=include_pad))
+            return counts.pop() if len(counts) == 1 else None
+        low, high = self.window.border(extents, positions)
+        return self.window.kernel[d] if low[d] == high[d] == 0 else None
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:
         """Return a reduction over the window with guarded reads, then a finishing stage."""
         window, kind = self.window, self.kind.data
         taps = tap_axes(window.kernel)
         fill = lowest(element_type(self.x)) if kind is PoolKind.MAX else 0
-        inside = not any(map(any, window.border(x.shape[2:], self.shape[2:])))
+        low, high = window.border(x.shape[2:], self.shape[2:])
+        inside = all(n == 0 for n in (*low, *high))
 
         def read(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
             taken = window_taps(places, taps, window.strides, window.dilations)
@@ -252,9 +263,9 @@ class PoolOp(GraphOp):
                 return te.cast(te.sqrt(value) if p == 2 else te.pow(value, root), element)
 
             return image_compute(self.shape, power, "root")
-        rows = self.counts()
-        uniform = math.prod(row[0] for row in rows if len(set(row)) == 1)
-        varying = [d for d, row in enumerate(rows) if len(set(row)) > 1]
+        rows = [self._uniform_count(d) for d in range(len(self.shape) - 2)]
+        uniform = math.prod(count for count in rows if count is not None)
+        varying = [d for d, count in enumerate(rows) if count is None]
 
         def divide(n: te.Axis, c: te.Axis, *places: te.Axis) -> te.Expr:
             count = te.const(uniform, total.dtype)

@@ -40,6 +40,7 @@ from tcopt.passes.graph.bits.value_sets import ValueSets, fill_values
 from tcopt.passes.graph.folding.constants import Constants
 from tcopt.passes.graph.precision.integer_ranges import IntegerRanges
 from tcopt.passes.graph.winograd.exact_tiles import ExactTiles, resident_bytes
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import function_bodies, rewrite
 from tcopt.support.remarks import remark
@@ -217,7 +218,7 @@ class CountBits(RewritePattern):
         ways: list[_Way] = []
         data = data_encoding(numbers, form.pad)
         if data is not None and self.method in (AUTO, POPCOUNT):
-            vectors = prod(op.shape) / self._lanes
+            vectors = upper_bound(prod(op.shape)) / self._lanes
             cycles = vectors * cycles_bit_by_bit(form, data.bits * weights.bits, self.target)
             cycles += cycles_of_reading(array.size * weights.bits // 8, self.target)
             make = partial(counted, op, form, array, data, weights, self.constants)
@@ -254,7 +255,7 @@ class CountBits(RewritePattern):
         factors = element_type(op.operands[0]), element_type(op.weights)
         each = cycles_of_products(terms, factors, self.target)
         reading = cycles_of_reading(prod(shape_of(op.weights)), self.target)
-        directly = prod(op.shape) / self._lanes * each + reading
+        directly = upper_bound(prod(op.shape)) / self._lanes * each + reading
         return directly * self.exact.share(op, self.resident)
 
 

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph.contraction.conv import ConvOp
 from tcopt.dialects.graph.contraction.conv_transpose import ConvTransposeOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
+from tcopt.dialects.graph.core.types import element_type, is_float, shape_of, type_of
 from tcopt.dialects.graph.movement.layout import SPATIAL, LayoutTransformOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
@@ -89,8 +89,10 @@ def _is_product(op: ConvOp) -> bool:
 def _wasted(op: ConvOp, layouts: BlockLayouts) -> float:
     """Return the vector multiplications that a product loses on plain data: for unused lanes after
     the last pixel, and for dot-product instructions, whose terms are adjacent only in blocks."""
-    channels = op.shape[0] * op.shape[1] * shape_of(op.x)[1]
-    pixels = prod(op.shape[2:])
+    # At the upper bounds of sizes.
+    batch, outputs, *space = op.type.get_shape()
+    channels = batch * outputs * type_of(op.x).get_shape()[1]
+    pixels = prod(space)
     factors = element_type(op.x), element_type(op.w)
     group = added_at_once(layouts.capabilities, factors, op.sum_element())
     whole = pixels + -pixels % layouts.lanes

@@ -33,7 +33,7 @@ from tcopt.passes.graph.layout.channel_blocks import (
 from tcopt.passes.graph.layout.kept_dims import keep_dims
 from tcopt.passes.graph.layout.layout_cost import plain_ops
 from tcopt.passes.graph.layout.plain_results import stays_plain
-from tcopt.support.errors import PassFailedError
+from tcopt.support.errors import PassFailedError, UndecidedSize
 from tcopt.support.ir.rewriting import erase, insert, rewrite, take_choices
 from tcopt.support.machines.machine import VectorUnits
 from tcopt.support.remarks import remark
@@ -226,7 +226,11 @@ class _Conversion:
 
     def convert(self, op: Operation) -> bool:
         """Insert the blocked form of an op before it; return whether there is one."""
-        new = self._converted(op) if isinstance(op, GraphOp) else None
+        try:
+            new = self._converted(op) if isinstance(op, GraphOp) else None
+        except UndecidedSize as error:
+            remark("convert-layout", op, error.message, missed=True)
+            new = None
         if new is None:
             return False
         new.location = op.location

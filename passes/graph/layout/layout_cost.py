@@ -17,6 +17,7 @@ from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.support.arithmetic.minimum_cut import UNLIMITED, FlowNetwork
+from tcopt.support.arithmetic.sizes import upper_bound
 
 PLAIN_WINDOW = 2
 """Extra cost of one operation of a window on plain data, in units of one moved element."""
@@ -41,7 +42,7 @@ def plain_ops(
 
     for op in body.ops:
         if op in blocked and isinstance(op, GraphOp) and not is_fixed(op):
-            extra = op.work() - prod(op.shape)
+            extra = upper_bound(op.work() - prod(op.shape))
             network.connect(network.source, node(op), PLAIN_WINDOW * extra)
         if not isinstance(op, ConstantOp):
             for value in op.results:
@@ -59,7 +60,7 @@ def _connect(
     users = {node(use.operation) for use in value.uses} - {producer}
     if not users:
         return
-    size = prod(shape_of(value))
+    size = upper_bound(prod(shape_of(value)))
     to_plain, to_blocks = network.node((value, "plain")), network.node((value, "blocks"))
     network.connect(producer, to_plain, size)
     network.connect(to_blocks, producer, size)

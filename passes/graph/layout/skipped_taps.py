@@ -10,6 +10,7 @@ from tcopt.dialects.graph.contraction.conv import ConvOp
 from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.core.windows import MOST_WRITTEN_TAPS, Window, positions_inside
 from tcopt.dialects.intrinsics import find_dot
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.remarks import remark
 
 MOST_SEEN = 0.85
@@ -24,6 +25,8 @@ def skipped_dimensions(op: ConvOp, capabilities: Collection[str]) -> list[int]:
     unrolled.
     """
     x, places, window = element_type(op.x), op.shape[2:], op.window
+    if not is_fixed((*places, *shape_of(op.x)[2:])):
+        return []
     multiplied = find_dot(capabilities, (x, x), f32) is not None
     if op.pad_value.value.data or not is_float(x) or multiplied:
         # Dot products need whole groups of terms, and so do those of integers.

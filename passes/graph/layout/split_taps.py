@@ -13,11 +13,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from tcopt.dialects.graph.contraction.conv import ConvOp
 from tcopt.dialects.graph.contraction.sum_taps import SumTapsOp
-from tcopt.dialects.graph.core.types import element_type, shape_of
+from tcopt.dialects.graph.core.types import element_type, shape_of, type_of
 from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.target import CpuTargetAttr, cpu_target_of
 from tcopt.passes.graph.layout.channel_blocks import block_of
 from tcopt.passes.graph.layout.skipped_taps import MOST_SEEN, taps_seen
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 
@@ -97,21 +98,22 @@ def _is_blocked(op: ConvOp, lanes: int) -> bool:
 def _whole_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
     """Estimate the cycles of the convolution as it is."""
     lanes, window, places = target.vector_lanes(), op.window, op.shape[2:]
+    images = upper_bound(op.shape[0])
     terms = prod(shape_of(op.w)[1:])
     if op.group_count > 1:
-        rows = op.shape[0] * op.shape[1] * prod(places[:-1])
+        rows = images * op.shape[1] * prod(places[:-1])
         return target.vectors.cycles(products=rows * ceil(places[-1] / lanes) * terms)
     seen = taps_seen(window, shape_of(op.x)[2:], places)
     parts = [n / (m * k) for n, m, k in zip(seen, places, window.kernel, strict=True)]
     left = prod(part for part in parts if part <= MOST_SEEN)
-    vectors = op.shape[0] * prod(places) * ceil(op.shape[1] / lanes)
+    vectors = images * prod(places) * ceil(op.shape[1] / lanes)
     return target.vectors.cycles(products=vectors * terms * left)
 
 
 def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
     """Estimate the cycles of the products with all taps, of storing them, and of their sums."""
     lanes, taps, places = target.vector_lanes(), prod(op.window.kernel), op.shape[2:]
-    (images, _, *extents), inputs = shape_of(op.x), shape_of(op.w)[1]
+    (images, _, *extents), inputs = type_of(op.x).get_shape(), shape_of(op.w)[1]
     pixels, channels = prod(extents), op.shape[1] * taps
     if op.group_count > 1:
         vectors = images * ceil(pixels / lanes) * channels
@@ -120,7 +122,7 @@ def _apart_cycles(op: ConvOp, target: CpuTargetAttr) -> float:
     stored, units = 4 * images * pixels * channels, target.vectors
     # The products are stored and loaded again.
     moved = 2 * stored / (units.near_rate if stored <= units.l2 else units.memory_rate)
-    summed = op.shape[0] * channels * prod(places[:-1]) * ceil(places[-1] / lanes)
+    summed = images * channels * prod(places[:-1]) * ceil(places[-1] / lanes)
     return units.cycles(products=vectors * inputs) + moved + summed
 
 

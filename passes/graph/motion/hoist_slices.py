@@ -5,6 +5,7 @@ A walk by hand: the plan of a function is applied as a whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import ClassVar, NamedTuple
@@ -15,11 +16,12 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.attributes import FusionKind, extents_in
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import element_type, shape_of, tensor
+from tcopt.dialects.graph.core.types import as_extents, element_type, shape_of, tensor
 from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.passes.graph.motion.followed_axes import followed_axes
+from tcopt.support.arithmetic.sizes import maximum, minimum, upper_bound
 from tcopt.support.ir.rewriting import erase, function_bodies, insert
 from tcopt.support.remarks import remark
 
@@ -42,9 +44,10 @@ class SliceWindow(NamedTuple):
 
     def union(self, other: SliceWindow) -> SliceWindow:
         """Return the smallest window that contains both."""
-        starts = tuple(map(min, self.starts, other.starts))
-        ends = map(max, self.ends, other.ends)
-        return SliceWindow(starts, tuple(e - s for e, s in zip(ends, starts, strict=True)))
+        starts = as_extents(map(minimum, self.starts, other.starts))
+        ends = as_extents(map(maximum, self.ends, other.ends))
+        extents = (end - start for end, start in zip(ends, starts, strict=True))
+        return SliceWindow(tuple(starts), tuple(extents))
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -159,9 +162,11 @@ class _Demand:
         window = self.parts.get(op.results[0])
         if isinstance(op, SliceOp):
             return _before_slice(op, window or SliceWindow.whole(op.results[0]))
-        if window is None or prod(window.shape) * PART > prod(op.shape):
+        if window is None or not _is_part(window.shape, op.shape):
             return None
-        axes = [i for i, (n, all) in enumerate(zip(window.shape, op.shape, strict=True)) if n < all]
+        axes = [
+            i for i, (n, all) in enumerate(zip(window.shape, op.shape, strict=True)) if n != all
+        ]
         followed = followed_axes(op, axes)
         if followed is None:
             return None
@@ -176,7 +181,7 @@ class _Demand:
         starts = [(window if a in cut else whole).starts[a] for a in range(len(op.shape))]
         shape = [(window if a in cut else whole).shape[a] for a in range(len(op.shape))]
         part = SliceWindow(tuple(starts), tuple(shape))
-        if prod(part.shape) * PART > prod(op.shape):
+        if not _is_part(part.shape, op.shape):
             return None
         windows: list[SliceWindow] = []
         for value, axes in zip(op.operands, followed, strict=True):
@@ -239,7 +244,7 @@ class _Parts:
     def _sliced(self, op: SliceOp, part: SliceWindow) -> SSAValue:
         """Return the used part of a slice, taken from the computed part of its operand."""
         place = self.plan.parts[op.x].starts
-        rows = zip(op.starts.get_values(), part.starts, op.strides, place, strict=True)
+        rows = zip(extents_in(op.starts), part.starts, op.strides, place, strict=True)
         starts = [start + own * step - base for start, own, step, base in rows]
         new = SliceOp(self.values[op.x], starts, part.shape, op.strides)
         if new.type == self.values[op.x].type and min(op.strides, default=1) == 1:
@@ -248,11 +253,16 @@ class _Parts:
         return insert(new, op)
 
 
+def _is_part(shape: Sequence[int], whole: Sequence[int]) -> bool:
+    """Whether computing a part saves enough work; sizes are taken at their upper bounds."""
+    return upper_bound(prod(shape)) * PART <= upper_bound(prod(whole))
+
+
 def _before_slice(op: SliceOp, window: SliceWindow) -> list[SliceWindow] | None:
     """Return the window of its operand that a slice needs for a part of its result."""
     if any(step < 1 for step in op.strides):
         return None
-    rows = list(zip(op.starts.get_values(), window.starts, op.strides, strict=True))
+    rows = list(zip(extents_in(op.starts), window.starts, op.strides, strict=True))
     starts = tuple(start + own * step for start, own, step in rows)
     shape = tuple((n - 1) * step + 1 for n, step in zip(window.shape, op.strides, strict=True))
     return [SliceWindow(starts, shape)]

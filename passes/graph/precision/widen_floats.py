@@ -28,6 +28,7 @@ from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.intrinsics import find_dot
 from tcopt.dialects.target import target_facts_of
 from tcopt.support.accuracy import ACCURACIES, DEFAULT, FAST
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.pure_values import insert_once
 from tcopt.support.ir.rewriting import erase_unused, function_bodies, rewrite
@@ -191,11 +192,11 @@ class WidenContraction(RewritePattern):
         elements = [element_type(operand) for operand in op.operands]
         if find_dot(self.capabilities, (elements[0], elements[1]), f32) is not None:
             return f"the target multiplies {elements[0]}"
-        products = op.work() // 2
+        products = upper_bound(op.work()) // 2
         for operand in op.operands:
             is_far = operand is op.weights and bytes_of(type_of(operand)) > self.near
             least = FAR_USES if is_far else LEAST_USES
-            uses = products / max(prod(shape_of(operand)), 1)
+            uses = products / max(prod(type_of(operand).get_shape()), 1)
             if uses < least:
                 return f"each element is used in {uses:.1f} products, fewer than {least}"
         return ""
