@@ -33,10 +33,8 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
-from tcopt.support.arithmetic.size_ranges import SizeRange, given_size
 from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.data.structures import Count, Kind, tensor_names
-from tcopt.support.errors import UnsupportedError
 from tcopt.support.pipelines.phases import Phase, up_to
 from tcopt.support.pipelines.running import Instrument
 from tcopt.support.remarks import Remark, collect_placement_warnings, collect_remarks
@@ -63,7 +61,6 @@ def compile_model(source: Source, options: CompileOptions, report: Report) -> Ou
 def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome:
     start = time.perf_counter()
     with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
-        _refuse_ranges(options)
         found = import_staged(source, options)
         if isinstance(found, Open):
             return _open_model(found, options)
@@ -80,17 +77,6 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
     if options.stage is not None:
         outputs = [spec for spec in outputs if spec.name in options.stage.outputs]
     return Compiled(program, files, found.rest, outputs, warnings)
-
-
-def _refuse_ranges(options: CompileOptions) -> None:
-    for name, given in options.dims.items():
-        size = given_size(name, given)
-        if isinstance(size, SizeRange):
-            raise UnsupportedError(
-                f"dimension {name!r} cannot have the range {size}: a program has one size",
-                hint="give a number, or compile the model without it: each size is then compiled "
-                "when it is first run",
-            )
 
 
 def _open_model(found: Open, options: CompileOptions) -> OpenModel:

@@ -53,6 +53,7 @@ from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, value_label
 from tcopt.support.arithmetic.integer_points import determines
 from tcopt.support.arithmetic.intervals import extents_to_ranges
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.ir.literals import integers
 
 _FENCES = (BarrierOp, CallOp, PopTokenOp, PushTokenOp)
@@ -258,7 +259,7 @@ def _check_parts(buffer: SSAValue, uses: _Uses, func: FuncOp) -> None:
             names = f"{block_text(first)} and {block_text(second)}"
             raise NotSingle(f"{names} may write the same element of {value_label(buffer)}")
     for border in uses.borders:
-        inside = list(zip(integers(border.first), integers(border.end), strict=True))
+        inside = list(zip(integers(border.first), map(upper_bound, border.ends), strict=True))
         for block, spans in boxes:
             parts = zip(spans, inside, strict=True)
             if len(uses.borders) > 1 or any(a < low or b > high for (a, b), (low, high) in parts):

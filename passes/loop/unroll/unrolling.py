@@ -56,7 +56,7 @@ class Unroller:
 
     def __init__(self, known: Knowledge):
         self.known = known
-        self.shared = Knowledge(dict(known.ranges), list(known.facts), known.lanes)
+        self.shared = Knowledge(dict(known.ranges), list(known.facts), known.sizes, known.lanes)
         """Facts that hold in every copy; `known` also includes the guards of the current copy."""
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[SSAValue, SSAValue] = {}
