@@ -37,6 +37,8 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.loop.attrs import IterKind
 from tcopt.dialects.loop.operand_access import quick_operands
 from tcopt.dialects.loop.types import parse_buffer_type, reach_of
+from tcopt.dialects.size import extents_of
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.ir.index_maps import verify_index_map
 from tcopt.support.ir.literals import (
     INTEGERS,
@@ -86,7 +88,7 @@ def _verify_access(access: LoadOp | StoreOp, value_type: Attribute) -> None:
     elif value_type != type_.get_element_type():
         raise VerifyException("value type differs from the buffer's element type")
     if access.mask is None and default is None:
-        _verify_bounds(access, type_.get_shape())
+        _verify_bounds(access, extents_of(type_))
 
 
 def _verify_vector(
@@ -117,7 +119,7 @@ def _verify_spatial(store: StoreOp) -> None:
             )
 
 
-def _verify_bounds(access: LoadOp | StoreOp, shape: Sequence[int]) -> None:
+def _verify_bounds(access: LoadOp | StoreOp, shape: Sequence[Extent]) -> None:
     from tcopt.dialects.loop.bounds import verify_in_bounds
 
     verify_in_bounds(access, access.map.data.results, access.indices, access.lane_reaches, shape)

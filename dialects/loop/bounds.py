@@ -7,18 +7,20 @@ guard, mask or condition, and computed indices, are not checked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.index_ops import IndexOp
-from tcopt.dialects.loop.structure import ForOp, FuncOp
+from tcopt.dialects.loop.structure import ForOp, FuncOp, function_of
+from tcopt.dialects.size import function_symbols, size_arguments
 from tcopt.support.arithmetic.affine import LinearSum, linear_sum, substitute, sum_range
 from tcopt.support.arithmetic.intervals import Range
+from tcopt.support.arithmetic.sizes import Extent, evaluate, is_fixed
 
 
 def verify_in_bounds(
@@ -26,23 +28,41 @@ def verify_in_bounds(
     indices: Sequence[AffineExpr],
     operands: Sequence[SSAValue],
     reaches: Sequence[Range],
-    shape: Sequence[int],
+    shape: Sequence[Extent],
 ) -> None:
     """Check that no element of an access is certainly out of bounds.
 
     Args:
         indices: the indices of the first element, over `operands`.
         reaches: the minimum and maximum offset of elements from the first, per dimension.
+        shape: the extents of the buffer; sizes are checked at both ends of their ranges.
     Raises:
         VerifyException: an index is out of bounds.
     """
     if not _always_runs(op):
         return
-    values = _Values()
+    function = None if is_fixed(shape) else function_of(op)
+    symbols = () if function is None else function_symbols(function)
+    _verify(op, indices, operands, reaches, shape, {s.name: s.high for s in symbols})
+    if symbols:
+        _verify(op, indices, operands, reaches, shape, {s.name: s.low for s in symbols})
+
+
+def _verify(
+    op: Operation,
+    indices: Sequence[AffineExpr],
+    operands: Sequence[SSAValue],
+    reaches: Sequence[Range],
+    shape: Sequence[Extent],
+    sizes: Mapping[str, int],
+) -> None:
+    """Check that no element of an access is out of bounds for given sizes."""
+    values = _Values(sizes)
     known = [values.expand(operand) for operand in operands]
-    for position, (expr, (below, above), size) in enumerate(
+    for position, (expr, (below, above), extent) in enumerate(
         zip(indices, reaches, shape, strict=True)
     ):
+        size = evaluate(extent, sizes)
         used = sorted(expr.used_dims())
         if any(known[place] is None for place in used):
             continue
@@ -74,6 +94,7 @@ def _always_runs(op: Operation) -> bool:
 class _Values:
     """Values as independent dimensions that take every value of their range."""
 
+    sizes: Mapping[str, int]
     ranges: list[Range] = field(default_factory=list[Range])
     _found: dict[SSAValue, AffineExpr | None] = field(
         default_factory=dict[SSAValue, AffineExpr | None]
@@ -93,6 +114,9 @@ class _Values:
         parent = owner.parent_op() if isinstance(owner, Block) else None
         if isinstance(parent, ForOp):
             return self._dimension((0, parent.trip_count - 1))
+        if isinstance(parent, FuncOp):
+            found = [name for name, size in size_arguments(parent).items() if size is value]
+            return AffineConstantExpr(self.sizes[found[0]]) if found and self.sizes else None
         if isinstance(parent, BlockOp):
             return self._expand_variable(parent, parent.iter_vars.index(value))
         return None
@@ -101,11 +125,17 @@ class _Values:
         loops = self._expand_all(block.operands_)
         if loops is None:
             return None
+        if block.sizes is None:
+            domain = block.domain
+        elif self.sizes:
+            domain = tuple(evaluate(extent, self.sizes) for extent in block.live_domain)
+        else:
+            return None
         bindings = [substitute(e, loops) for e in block.bindings.data.results]
         sums = [linear_sum(e, self.ranges) for e in bindings]
         if all(
             low >= 0 and high < extent
-            for (low, high), extent in zip(map(self._range, sums), block.domain, strict=True)
+            for (low, high), extent in zip(map(self._range, sums), domain, strict=True)
         ):
             return bindings[position]
         mine = sums[position]
@@ -113,12 +143,11 @@ class _Values:
         if not self._is_gapless(mine) or any(atom in others for atom, _ in mine.terms):
             return None
         if any(
-            s.is_constant and not 0 <= s.constant < n
-            for s, n in zip(sums, block.domain, strict=True)
+            s.is_constant and not 0 <= s.constant < n for s, n in zip(sums, domain, strict=True)
         ):
             return None
         low, high = self._range(mine)
-        low, high = max(low, 0), min(high, block.domain[position] - 1)
+        low, high = max(low, 0), min(high, domain[position] - 1)
         return self._dimension((low, high)) if low <= high else None
 
     def _expand_all(self, operands: Sequence[SSAValue]) -> list[AffineExpr] | None:

@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import FunctionType, IndexType, MemRefType, ModuleOp
 
 from tcopt.dialects.loop import AllocOp, BlockOp, FuncOp
 from tcopt.dialects.size import extents_of, set_function_symbols, sized_memref
+from tcopt.interpreters.plain_loop import translate
 from tcopt.support.arithmetic.sizes import Extent, named_size, symbols_of
 from tcopt.support.ir.verify import verify
-from tcopt.tools.execution.loop_executor import run_func
+from tcopt.tools.execution.loop_executor import PlainCode
 
 Array = NDArray[np.float32]
 
@@ -52,8 +53,14 @@ def with_sizes(function: FuncOp, bounds: Sequence[int], least: int = 1) -> FuncO
     return function
 
 
-def run_at(function: FuncOp, inputs: Sequence[Array], shape: Sequence[int], *sizes: int) -> Array:
-    """Return the result, the last buffer, of a run at given sizes."""
-    result = np.full(shape, np.nan, np.float32)
-    run_func(function, [*inputs, result, *(np.array([n]) for n in sizes)])
-    return result
+class SizedCode:
+    """Machine code of a function, for all of its sizes."""
+
+    def __init__(self, function: FuncOp):
+        self._code = PlainCode(translate(function))
+
+    def __call__(self, inputs: Sequence[Array], shape: Sequence[int], *sizes: int) -> Array:
+        """Return the result, the last buffer, of a run at given sizes."""
+        result = np.full(shape, np.nan, np.float32)
+        self._code([*inputs, result, *(np.array([n]) for n in sizes)])
+        return result

@@ -371,3 +371,36 @@ loop.func @f() {
 loop.func @f() {
   %a = loop.alloc acc_input {slots = 2 : i64, places = array<i64: 0>} : memref<16xi8>
 }
+
+// -----
+
+// The size of a block's variable must be one of the function's.
+// CHECK: a block's extent is n[1:9], not of a size argument
+loop.func @undeclared(%x: memref<9xf32>) {
+  loop.for %i = 0 to 9 {
+    loop.block "b" (%v: spatial n[1:9] = %i) {
+      %a = loop.load %x[%v] : memref<9xf32>
+      loop.store %a, %x[%v] : memref<9xf32>
+    }
+  }
+}
+
+// -----
+
+// Accesses are checked against the live extents, at the least and the greatest size.
+// CHECK: index 0 ranges over [1, 9], outside of [0, 8]
+loop.func @behind(%x: memref<9xf32, #size.dims<s0[1:9]>>, %s0: index) attributes {size.symbols = #size.dims<s0[1:9]>} {
+  loop.for %i = 0 to 9 {
+    loop.block "b" (%v: spatial s0[1:9] = %i) {
+      %a = loop.load %x[%v + 1] : memref<9xf32, #size.dims<s0[1:9]>>
+      loop.store %a, %x[%v] : memref<9xf32, #size.dims<s0[1:9]>>
+    }
+  }
+}
+
+// -----
+
+// CHECK: index 0 ranges over [1, 1], outside of [0, 0]
+loop.func @least(%x: memref<9xf32, #size.dims<s0[1:9]>>, %s0: index) attributes {size.symbols = #size.dims<s0[1:9]>} {
+  %a = loop.load %x[1] : memref<9xf32, #size.dims<s0[1:9]>>
+}

@@ -151,3 +151,21 @@ loop.func @near(%x: memref<4x8xf32>) {
     loop.prefetch %x[%i + 1, (%i * 4) mod 8] locality 2 : memref<4x8xf32>
   }
 }
+
+// -----
+
+// A function over sizes has an index argument for each; domains of blocks may be sizes.
+// CHECK-LABEL: loop.func @sizes(%x: memref<9x4xf32, #size.dims<s0[1:9], 4>>, %s0: index) attributes {size.symbols = #size.dims<s0[1:9]>} {
+// CHECK:         loop.for %i = 0 to 9 limit %s0 {
+// CHECK:         loop.block "flip" (%v: spatial s0[1:9] = %i, %w: spatial 4 = %j) {
+// CHECK-NEXT:      loop.load %x[%v * -1 + %s0 - 1, %w]
+loop.func @sizes(%x: memref<9x4xf32, #size.dims<s0[1:9], 4>>, %s0: index) attributes {size.symbols = #size.dims<s0[1:9]>} {
+  loop.for %i = 0 to 9 limit %s0 {
+    loop.for %j = 0 to 4 {
+      loop.block "flip" (%v: spatial s0[1:9] = %i, %w: spatial 4 = %j) {
+        %a = loop.load %x[%v * -1 + %s0 - 1, %w] : memref<9x4xf32, #size.dims<s0[1:9], 4>>
+        loop.store %a, %x[%v, %w] : memref<9x4xf32, #size.dims<s0[1:9], 4>>
+      }
+    }
+  }
+}

@@ -234,15 +234,23 @@ class Knowledge:
         """
         if isinstance(extent, int):
             return Conditions(operands, [(expr, extent)])
-        values = self.with_sizes(operands)
-        places = {name: values.index(value) for name, value in self.sizes.items()}
-        end, bound = to_affine(extent, places), upper_bound(extent)
-        if end is None:
-            raise PassFailedError(f"the extent {extent} is not affine in the function's sizes")
+        bound = upper_bound(extent)
+        end, values = self.end_of(extent, operands)
         found = [(end - expr - 1, bound)]
         if self.decide(expr, operands, UNBOUNDED[1]) is not True:
             found.append((expr, bound))
         return Conditions(values, found)
+
+    def end_of(self, extent: Extent, operands: Operands) -> tuple[AffineExpr, Operands]:
+        """Return an extent as an expression over operands and the sizes after them."""
+        if isinstance(extent, int):
+            return AffineConstantExpr(extent), operands
+        values = self.with_sizes(operands)
+        places = {name: values.index(value) for name, value in self.sizes.items()}
+        end = to_affine(extent, places)
+        if end is None:
+            raise PassFailedError(f"the extent {extent} is not affine in the function's sizes")
+        return end, values
 
     def decide(self, expr: AffineExpr, operands: Operands, extent: Extent) -> bool | None:
         """Return whether `0 <= expr < extent` always (True) or never (False) holds, or None."""

@@ -7,9 +7,10 @@ loop.for %io = 0 to 64 {                         %0 = loop.index [(%s0 + 7) floo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
@@ -68,13 +69,16 @@ def _limit(op: loop.ForOp, known: Knowledge) -> bool:
         count = (last // factor + 1) * shared
         if known.bounds(count, operands)[0] >= op.trip_count:
             continue
-        index = loop.IndexOp(*known.simplify([count], operands))
-        place = _outermost_place(op, index)
+        map, values = known.simplify([count], operands)
+        place = _outermost_place(op, values)
         if place is None:
-            index.erase()
             continue
-        Rewriter.insert_op(index, InsertPoint.before(place))
-        op.limit = index.result
+        if map.results == (AffineDimExpr(0),):
+            op.limit = values[0]
+        else:
+            index = loop.IndexOp(map, values)
+            Rewriter.insert_op(index, InsertPoint.before(place))
+            op.limit = index.result
         return True
     return False
 
@@ -138,17 +142,17 @@ def _values_inside(op: loop.ForOp) -> set[SSAValue]:
     return values
 
 
-def _outermost_place(op: loop.ForOp, index: loop.IndexOp) -> Operation | None:
-    """Return the outermost op at or around a loop before which an index can be computed; None if it
-    depends on the iterations of unrolled or vectorised loops."""
+def _outermost_place(op: loop.ForOp, values: Sequence[SSAValue]) -> Operation | None:
+    """Return the outermost op at or around a loop after the definitions of values; None if these
+    depend on the iterations of unrolled or vectorised loops."""
     place: Operation = op
-    owners = {_block_of(value) for value in index.indices}
+    owners = {_block_of(value) for value in values}
     while (block := place.parent_block()) is not None and block not in owners:
         parent = block.parent_op()
         if parent is None or isinstance(parent, loop.FuncOp):
             break
         place = parent
-    for value in index.indices:
+    for value in values:
         around = loop.loop_of(value)
         if around is not None and around.loop_kind not in LIMITED_KINDS:
             return None

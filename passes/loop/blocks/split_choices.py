@@ -17,8 +17,8 @@ from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.structure import LoopKindAttr
+from tcopt.dialects.size import extents_of
 from tcopt.passes.loop.analysis.indexing import IndexedOp, Knowledge, simplify_access
 from tcopt.passes.loop.analysis.surroundings import knowledge_at, ranges_inside
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
@@ -32,6 +32,7 @@ from tcopt.support.arithmetic.affine import (
     used_dims,
 )
 from tcopt.support.arithmetic.intervals import Range, weighted_sum
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.quick_ir import walk_ops
 from tcopt.support.ir.rewriting import rewrite
 
@@ -242,10 +243,12 @@ def _conditions_of(choice: SelectOp | loop.LoadOp) -> Iterator[_Negative]:
     if isinstance(choice, SelectOp):
         yield from _conditions(choice.cond)
         return
-    operands = tuple(choice.indices)
-    for expr, extent in zip(choice.map.data.results, buffer_shape(choice.memref), strict=True):
-        yield _Negative(expr, operands)
-        yield _Negative(expr - extent, operands)
+    extents = extents_of(choice.memref.type)
+    known = Knowledge() if is_fixed(extents) else knowledge_at(choice)
+    for expr, extent in zip(choice.map.data.results, extents, strict=True):
+        end, operands = known.end_of(extent, choice.indices)
+        yield _Negative(expr, tuple(operands))
+        yield _Negative(expr - end, tuple(operands))
 
 
 def _has_condition(value: SSAValue) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
@@ -17,6 +17,11 @@ def split_off(op: loop.ForOp, full: int, known: Knowledge) -> loop.ForOp:
     tail.extent = IntegerAttr(op.trip_count - full, i64)
     op.extent = IntegerAttr(full, i64)
     Rewriter.insert_op(tail, InsertPoint.after(op))
+    if op.limit is not None:
+        rest = AffineMap(1, 0, (AffineDimExpr(0) - full,))
+        left = loop.IndexOp(rest, [op.limit])
+        Rewriter.insert_op(left, InsertPoint.before(op))
+        tail.limit = left.result
     known.enter_loop(op)
     variable = tail.induction_variable
     known.enter_loop(tail)
