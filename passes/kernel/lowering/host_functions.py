@@ -5,7 +5,6 @@ A walk by hand: types change from the arguments on.
 
 from __future__ import annotations
 
-from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     FunctionType,
@@ -15,7 +14,7 @@ from xdsl.dialects.builtin import (
     UnrealizedConversionCastOp,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import Rewriter
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
@@ -63,13 +62,12 @@ class _HostFunction:
 
     Attributes:
         extents: live extents of the buffers whose types are lowered.
+        last: the last op that computes sizes.
     """
 
     def __init__(self, function: func.FuncOp):
         self.function = function
-        first = function.body.block.first_op
-        assert first is not None
-        self.start = Builder(InsertPoint.before(first))
+        self.last: Operation | None = None
         self.constants: dict[int, SSAValue] = {}
         self.extents: dict[SSAValue, tuple[Extent, ...]] = {}
         self.sizes = SizeValues(size_arguments(function), self._constant, self._apply)
@@ -95,11 +93,23 @@ class _HostFunction:
         found = self.constants.get(number)
         if found is None:
             op = arith.ConstantOp(IntegerAttr(number, IndexType()))
-            found = self.constants[number] = self.start.insert(op).results[0]
+            found = self.constants[number] = self._add(op)
         return found
 
+    def _add(self, op: Operation) -> SSAValue:
+        """Insert an op at the start of the function, after those that are already there."""
+        block = self.function.body.block
+        if self.last is not None:
+            block.insert_op_after(op, self.last)
+        else:
+            assert block.first_op is not None
+            block.insert_op_before(op, block.first_op)
+        op.location = self.function.location
+        self.last = op
+        return op.results[0]
+
     def _apply(self, op_class: IndexOp, a: SSAValue, b: SSAValue) -> SSAValue:
-        return self.start.insert(op_class(a, b)).results[0]
+        return self._add(op_class(a, b))
 
     def _lower_call(self, op: loop.CallOp) -> None:
         extents = () if op.sizes is None else op.sizes.extents
