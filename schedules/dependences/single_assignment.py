@@ -47,7 +47,7 @@ from tcopt.dialects.loop import (
     path_to,
 )
 from tcopt.dialects.loop.analysis import Box, access_box, accesses
-from tcopt.dialects.loop.structure import enclosing_loops
+from tcopt.dialects.loop.structure import enclosing_loops, is_size
 from tcopt.dialects.loop.updates import update_of
 from tcopt.schedules.dependences.texts import access_text, block_text
 from tcopt.schedules.state.state import block_label, value_label
@@ -91,7 +91,7 @@ class Classes:
 def classify(func: FuncOp) -> Classes:
     """Classify every buffer of a function."""
     classes = Classes()
-    buffers: list[SSAValue] = list(func.body.block.args)
+    buffers: list[SSAValue] = [a for a in func.body.block.args if not is_size(a)]
     for op in _outside_blocks(func):
         if isinstance(op, AllocOp):
             buffers.append(op.result)
