@@ -48,6 +48,8 @@ from tcopt.support.ir.quick_ir import ops_with_regions, walk_ops
 from tcopt.support.syntax.access_syntax import unique_operands
 
 _TILE_KINDS = (loop.LoopKind.UNROLLED, loop.LoopKind.VECTORIZED)
+_KINDS = (*_TILE_KINDS, loop.LoopKind.SERIAL)
+"""Kinds of loops over a tile; the serial ones of a tail get a limit."""
 _MOST_COPIES = 32
 """Maximum number of copies for different numbers of rows or vectors."""
 
@@ -82,6 +84,11 @@ class _Tail:
     def terms(self) -> set[tuple[loop.ForOp, int]]:
         """The loops of the tiles, with their factors."""
         return {term for condition in self.conditions for term in condition.inner}
+
+    @property
+    def has_tile(self) -> bool:
+        """Whether a loop of the tiles is unrolled or vectorised."""
+        return any(tile.loop_kind in _TILE_KINDS for tile, _ in self.terms)
 
     def guards_of(self, tile: loop.ForOp) -> set[loop.GuardOp]:
         """Return the guards that depend on a loop of a tile."""
@@ -183,7 +190,7 @@ def _tails(block: Block, op: loop.ForOp | None, known: Knowledge) -> dict[ValueS
                 continue
             key = value_sum(outer, guard.indices)
             tails.setdefault(key, _Tail(outer, guard.indices, [])).conditions.append(condition)
-    return tails
+    return {key: tail for key, tail in tails.items() if tail.has_tile}
 
 
 def _is_inner(
@@ -201,7 +208,7 @@ def _tile_terms(
         if not _is_inner(atom, operands, inner):
             continue
         tile = inner[operands[atom.position]] if isinstance(atom, Dim) else None
-        if tile is None or factor >= 0 or tile.loop_kind not in _TILE_KINDS:
+        if tile is None or factor >= 0 or tile.loop_kind not in _KINDS:
             return ()
         found.append((tile, -factor))
     return tuple(found)
@@ -257,7 +264,7 @@ def _covers(block: Block, guards: Collection[loop.GuardOp]) -> bool:
 def _variants(whole: Region, tail: _Tail, low: int, high: int) -> Iterator[tuple[int, int, Region]]:
     """Yield the copies for outer sums in [low, high], each with its part of the range."""
     unrolled = [(t, f) for t, f in tail.terms if t.loop_kind is loop.LoopKind.UNROLLED]
-    lanes = {(t.trip_count, f) for t, f in tail.terms if t.loop_kind is not loop.LoopKind.UNROLLED}
+    lanes = {(t.trip_count, f) for t, f in tail.terms if t.loop_kind is loop.LoopKind.VECTORIZED}
     if not lanes and _is_reduction(unrolled, tail):
         yield low, high, _copy(whole, {tile: None for tile, _ in unrolled})
         return
