@@ -20,11 +20,17 @@ from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.core.dims import Dims, dims_of
 from tcopt.dialects.graph.core.weights import release_weights, weights_of
+from tcopt.dialects.size import function_symbols
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
-from tcopt.frontends.onnx.model.errors import MissingValuesError
+from tcopt.frontends.onnx.model.errors import MissingValuesError, OpenSizeError, size_advice
 from tcopt.frontends.onnx.model.initializers import graph_weights
-from tcopt.frontends.onnx.model.inputs import ModelInput, declared_input, narrow_inputs
+from tcopt.frontends.onnx.model.inputs import (
+    ModelInput,
+    declared_input,
+    falls_back,
+    narrow_inputs,
+)
 from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions, Source
@@ -35,9 +41,10 @@ from tcopt.runtime.whole_program import WholeProgram
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
 from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.data.structures import Count, Kind, tensor_names
+from tcopt.support.errors import CancelledError, TcoptError
 from tcopt.support.pipelines.phases import Phase, up_to
 from tcopt.support.pipelines.running import Instrument
-from tcopt.support.remarks import Remark, collect_placement_warnings, collect_remarks
+from tcopt.support.remarks import Remark, collect_placement_warnings, collect_remarks, notice
 
 
 def compile_model(source: Source, options: CompileOptions, report: Report) -> Outcome:
@@ -60,14 +67,21 @@ def compile_model(source: Source, options: CompileOptions, report: Report) -> Ou
 
 def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome:
     start = time.perf_counter()
-    with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
-        found = import_staged(source, options)
-        if isinstance(found, Open):
-            return _open_model(found, options)
-        builder.expect(found.module)
-        report.took("import", start)
-        declared = _Declared.of(found.module)
-        program = _build(found.module, options, builder, report)
+    sizes: list[str] = []
+    try:
+        with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
+            found = import_staged(source, options)
+            if isinstance(found, Open):
+                return _open_model(found, options)
+            builder.expect(found.module)
+            report.took("import", start)
+            declared = _Declared.of(found.module)
+            sizes = _sizes_of(found.module)
+            if sizes and not options.kind.serves_sizes:
+                raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)
+            program = _build(found.module, options, builder, report)
+    except TcoptError as error:
+        return _compile(source, _for_each_size(error, sizes, options), report)
     release_weights(found.module)
     declared.describe(program, found)
     files = sorted(found.files)
@@ -77,6 +91,31 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
     if options.stage is not None:
         outputs = [spec for spec in outputs if spec.name in options.stage.outputs]
     return Compiled(program, files, found.rest, outputs, warnings)
+
+
+def _sizes_of(module: ModuleOp) -> list[str]:
+    """Return the names of the sizes of a module."""
+    symbols = [symbol for op in module.ops for symbol in function_symbols(op)]
+    return list(dict.fromkeys(symbol.name for symbol in symbols))
+
+
+def _for_each_size(
+    error: TcoptError, sizes: Sequence[str], options: CompileOptions
+) -> CompileOptions:
+    """Return options with which a model is compiled for each value of its sizes, after an error.
+
+    Raises:
+        TcoptError: the error, if the sizes must keep their ranges.
+    """
+    given_up = {name for name in sizes if falls_back(name, options.dims)}
+    if not sizes or given_up != {*sizes} or isinstance(error, CancelledError):
+        if sizes:
+            error.hint = error.hint or size_advice(sizes)
+        raise error
+    for name in sizes:
+        notice("compile", name, f"compiled for each value: {error.message}")
+    kept = {name: size for name, size in options.dims.items() if name not in given_up}
+    return replace(options, dims=kept)
 
 
 def _open_model(found: Open, options: CompileOptions) -> OpenModel:

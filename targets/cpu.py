@@ -212,6 +212,7 @@ class CpuKind(TargetKind):
     name = "cpu"
     machines = MACHINES
     precisions = (PRECISE, "bf16")
+    serves_sizes = True
 
     @property
     def facts(self) -> type[CpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -84,6 +84,7 @@ class TargetKind(ABC):
             in names need separate cache entries.
         capabilities: names of `TargetFacts.capabilities` that all machines of the kind have.
         is_simulated: whether its machines are simulated, so that measured times are exact.
+        serves_sizes: whether one program can serve a range of sizes.
     """
 
     name: ClassVar[str]
@@ -91,6 +92,7 @@ class TargetKind(ABC):
     names_in_code: ClassVar[bool] = False
     capabilities: ClassVar[Collection[str]] = ()
     is_simulated: ClassVar[bool] = False
+    serves_sizes: ClassVar[bool] = False
 
     # Facts about the hardware.
 

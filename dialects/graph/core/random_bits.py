@@ -23,6 +23,7 @@ from tcopt.dialects.graph.core.types import (
     tensor,
 )
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 
 _U32 = element_of(np.dtype(np.uint32))
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -67,7 +68,7 @@ class RandomBitsOp(GraphOp):
             raise VerifyException(f"the key must be a tensor<1xi64>, got {self.key.type}")
         if self.type.element_type != _U32:
             raise VerifyException(f"bits must be ui32, got {self.type.element_type}")
-        if math.prod(self.shape) > _MOST or not 0 <= self.stream.value.data < _MOST:
+        if upper_bound(math.prod(self.shape)) > _MOST or not 0 <= self.stream.value.data < _MOST:
             raise VerifyException("indices and streams must fit in 32 bits")
         return (self.type,)
 
@@ -87,14 +88,22 @@ class RandomBitsOp(GraphOp):
         """Return one stage that evaluates the cipher for each element."""
         stream = te.const(self.stream.value.data, _U32)
 
+        def place_of(axes: Sequence[te.Axis]) -> Any:
+            """Return the flat index; a value instead of an index if it is not affine."""
+            place: Any = 0
+            is_affine = is_fixed(self.shape[1:])
+            for axis, extent in zip(axes, self.shape, strict=True):
+                if is_affine or isinstance(place, int):
+                    place = place * extent + axis
+                else:
+                    place = te.cast(place, _U32) * te.const(extent, _U32) + te.cast(axis, _U32)
+            return place
+
         def body(*axes: te.Axis) -> te.Expr:
             whole = key[0]
             low = te.cast(whole, _U32)
             high = te.cast(te.shift_right(whole, te.const(32, i64)), _U32)
-            place: Any = 0
-            for axis, extent in zip(axes, self.shape, strict=True):
-                place = place * extent + axis
-            counter = te.cast(place, _U32) if axes else te.const(0, _U32)
+            counter = te.cast(place_of(axes), _U32) if axes else te.const(0, _U32)
             words = _words(low, high, counter, stream, _constant, _rotated_expression)
             return words[self.second.value.data]
 

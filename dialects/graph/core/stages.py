@@ -10,6 +10,7 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.core.types import is_half
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed
 
 IndexLike: TypeAlias = "te.Index | int"
 Indices: TypeAlias = Sequence[IndexLike]
@@ -40,6 +41,13 @@ def read_broadcast(x: te.Tensor, axes: Indices) -> te.Expr:
 def widen(value: te.Expr) -> te.Expr:
     """Convert 16-bit floats to f32, in which they are accumulated."""
     return te.cast(value, "f32") if is_half(value.dtype) else value
+
+
+def reciprocal(count: int, dtype: Attribute) -> te.Expr:
+    """Return one over a number of elements, which may be a size."""
+    if is_fixed((count,)):
+        return te.const(1 / count, dtype)
+    return te.const(1, dtype) / te.const(count, dtype)
 
 
 def narrow(x: te.Tensor, element: Attribute) -> te.Tensor:

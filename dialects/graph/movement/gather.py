@@ -11,7 +11,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, integer
+from tcopt.dialects.graph.core.attributes import (
+    Extent,
+    Int,
+    extent_attr,
+    extent_in,
+    integer,
+)
 from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import (
@@ -28,6 +34,7 @@ from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.scalar import width_of
+from tcopt.support.arithmetic.sizes import upper_bound
 
 
 class IndexingOp(GraphOp, ABC):
@@ -50,7 +57,7 @@ class IndexingOp(GraphOp, ABC):
         """Convert an index value, which may be negative or out of bounds, to an index
         expression."""
         if is_signed_int(element_type(self.indices)):
-            if extent >= 1 << (width_of(value.dtype) - 1):
+            if upper_bound(extent) >= 1 << (width_of(value.dtype) - 1):
                 value = te.cast(value, "i64")
             wrapped = value + te.const(extent, value.dtype)
             value = te.select(value < te.const(0, value.dtype), wrapped, value)
@@ -234,7 +241,7 @@ class OneHotOp(GraphOp):
 
     indices = operand_def(TensorType)
     values = operand_def(TensorType)
-    depth = prop_def(Int)
+    depth = prop_def(Extent)
     axis = prop_def(Int)
     result = result_def(TensorType)
 
@@ -249,21 +256,21 @@ class OneHotOp(GraphOp):
         """`axis` is an axis of the result; `values` holds the off and the on value."""
         value = SSAValue.get(indices)
         place = normalize_axis(axis, len(shape_of(value)) + 1)
-        super().__init__([value, values], {"depth": integer(depth), "axis": integer(place)})
+        super().__init__([value, values], {"depth": extent_attr(depth), "axis": integer(place)})
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the indices' shape with the depth inserted, and the values' element type."""
         shape, axis = shape_of(self.indices), self.axis.value.data
         if shape_of(self.values) != (2,):
             raise VerifyException(f"values must hold off and on, got {self.values.type}")
-        if not 0 <= axis <= len(shape) or self.depth.value.data < 0:
+        if not 0 <= axis <= len(shape) or extent_in(self.depth) < 0:
             raise VerifyException(f"axis {axis} is outside a result of rank {len(shape) + 1}")
-        extents = (*shape[:axis], self.depth.value.data, *shape[axis:])
+        extents = (*shape[:axis], extent_in(self.depth), *shape[axis:])
         return (tensor(extents, element_type(self.values)),)
 
     def compute(self, indices: Array, values: Array) -> Array:
         """Evaluate the op with numpy."""
-        axis, depth = self.axis.value.data, self.depth.value.data
+        axis, depth = self.axis.value.data, extent_in(self.depth)
         shape = [1] * len(self.shape)
         shape[axis] = depth
         places: Array = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
@@ -272,7 +279,7 @@ class OneHotOp(GraphOp):
 
     def tensor_expression(self, indices: te.Tensor, values: te.Tensor) -> te.Tensor:
         """Return one stage that compares the new axis with the index."""
-        axis, depth = self.axis.value.data, self.depth.value.data
+        axis, depth = self.axis.value.data, extent_in(self.depth)
         signed = not is_unsigned_int(indices.dtype)
 
         def body(*axes: te.Axis) -> te.Expr:

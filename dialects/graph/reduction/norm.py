@@ -26,6 +26,7 @@ from tcopt.dialects.graph.core.stages import (
     Indices,
     image_compute,
     read_broadcast,
+    reciprocal,
     reduce_stage,
     widen,
 )
@@ -148,7 +149,7 @@ class LayerNormOp(TrailingNormOp):
         place, count = self.place, math.prod(x.shape[self.place :])
         total = reduce_stage(x.shape, self.axes, te.sum, lambda at: widen(x[tuple(at)]), "sum")
         mean = te.compute(
-            total.shape, lambda *axes: total[axes] * te.const(1 / count, total.dtype), name="mean"
+            total.shape, lambda *axes: total[axes] * reciprocal(count, total.dtype), name="mean"
         )
 
         def centred(at: Indices) -> te.Expr:
@@ -383,7 +384,7 @@ def inverse_deviation(squares: te.Tensor, count: int, epsilon: float) -> te.Tens
     dtype = squares.dtype
 
     def body(*axes: te.Axis) -> te.Expr:
-        return te.rsqrt(squares[axes] * te.const(1 / count, dtype) + te.const(epsilon, dtype))
+        return te.rsqrt(squares[axes] * reciprocal(count, dtype) + te.const(epsilon, dtype))
 
     return te.compute(squares.shape, body, name="inverse_deviation")
 
@@ -409,7 +410,7 @@ def group_norm_stages(
 
     total = reduce_stage(shape, axes, te.sum, read, "sum")
     mean = te.compute(
-        total.shape, lambda *at: total[at] * te.const(1 / count, total.dtype), name="mean"
+        total.shape, lambda *at: total[at] * reciprocal(count, total.dtype), name="mean"
     )
 
     def square(at: Indices) -> te.Expr:

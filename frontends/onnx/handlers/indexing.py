@@ -82,12 +82,17 @@ def gather_nd(ctx: NodeContext) -> SSAValue:
 def one_hot(ctx: NodeContext) -> SSAValue:
     """One-hot encoding of indices along a new axis."""
     indices, values = ctx.input(0), ctx.input(2)
-    depth = ctx.constant(1, "the depth")
-    ctx.check(depth.size == 1 and depth.reshape(-1)[0] > 0, "the depth should be a positive number")
+    if ctx.has_sizes(1):
+        extent = ctx.constant_int(1, "the depth")
+    else:
+        depth = ctx.constant(1, "the depth")
+        ctx.check(
+            depth.size == 1 and depth.reshape(-1)[0] > 0, "the depth should be a positive number"
+        )
+        extent = int(depth.reshape(-1)[0])
     if not isinstance(ctx.element(indices), IntegerType):
         indices = ctx.emit(graph.CastOp(indices, i64))
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(indices) + 1)
-    extent = int(depth.reshape(-1)[0])
     return ctx.emit(graph.OneHotOp(indices, values, depth=extent, axis=axis))
 
 

@@ -89,12 +89,17 @@ class OpenSizeError(UnsupportedError):
     def __init__(self, message: str, names: Sequence[str], *, where: str | None = None):
         self.names = tuple(names)
         given = ", ".join(f'"{name}"' for name in names)
-        ranges = " ".join(f"--dim {shlex.quote(f'{name}=1..512?')}" for name in names)
         super().__init__(
             f"{message}: this needs the value of {given}, which has a range",
             where=where,
-            hint=f"compile for each value when it is known, as in {ranges}, or give a number",
+            hint=size_advice(names),
         )
+
+
+def size_advice(names: Sequence[str]) -> str:
+    """Return a hint for a model that has no program for ranges of sizes."""
+    ranges = " ".join(f"--dim {shlex.quote(f'{name}=1..512?')}" for name in names)
+    return f"compile for each value when it is known, as in {ranges}, or give a number"
 
 
 class ExpansionError(ImportModelError):
