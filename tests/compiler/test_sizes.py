@@ -1,0 +1,70 @@
+"""Models that are compiled for ranges of sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import ModelProto
+
+import tcopt
+from models.network import Network
+from tcopt.frontends.onnx import import_model
+from tcopt.frontends.onnx.model.errors import OpenSizeError
+from tcopt.interpreters.graph import run_module
+from tcopt.support.errors import InputError, TcoptError
+
+
+def model_of(net: Network, result: str) -> ModelProto:
+    model = net.model(**{result: []})
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    return model
+
+
+def mlp() -> ModelProto:
+    net = Network("mlp")
+    x = net.input("x", ["n", 12])
+    return model_of(net, net.gemm(net.add("Relu", net.gemm(x, 12, 20)), 20, 5))
+
+
+def squeezed() -> ModelProto:
+    """A model whose rank depends on a size."""
+    net = Network("squeezed")
+    return model_of(net, net.add("Squeeze", net.input("x", ["n", 1, 12])))
+
+
+def check(model: ModelProto, compiled: tcopt.Model, shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    (wanted,) = run_module(import_model(model, shapes={"x": shape}), [x])
+    (found,) = compiled.run({"x": x})
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", [(1, 20), "2..20:2"], ids=str)
+def test_one_program_serves_a_range(given):
+    model = mlp()
+    compiled = tcopt.compile(model, dims={"n": given}, workers=0)
+    assert compiled.extents() == {}
+    for rows in (2, 6, 20):
+        check(model, compiled, (rows, 12))
+    with pytest.raises(InputError):
+        compiled.run({"x": np.zeros((21, 12), np.float32)})
+
+
+def test_models_without_a_program_for_a_range():
+    model = squeezed()
+    with pytest.raises(OpenSizeError, match="Squeeze") as caught:
+        tcopt.compile(model, dims={"n": (1, 9)})
+    assert caught.value.names == ("n",) and "1..512?" in (caught.value.hint or "")
+    compiled = tcopt.compile(model, dims={"n": "1..9?"}, workers=0)
+    for rows in (1, 4):
+        check(model, compiled, (rows, 1, 12))
+    with pytest.raises(TcoptError):
+        compiled.run({"x": np.zeros((10, 1, 12), np.float32)})
+
+
+def test_targets_whose_programs_have_one_size():
+    with pytest.raises(OpenSizeError, match="opencl"):
+        tcopt.compile(mlp(), target="opencl", dims={"n": (1, 9)})
+    lazy = tcopt.compile(mlp(), target="opencl", dims={"n": "1..9?"})
+    assert lazy.inputs[0].shape[0] == "n"
