@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import ceildiv
 
 SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 """Letters of spatial dimensions in layouts, by their number."""
@@ -80,7 +80,7 @@ class Layout:
     def stored_shape(self, extents: dict[str, int]) -> tuple[int, ...]:
         """Return the stored shape for given extents of the dimensions."""
         return tuple(
-            block or math.ceil(extents[letter] / self.block(letter)) for letter, block in self.parts
+            block or ceildiv(extents[letter], self.block(letter)) for letter, block in self.parts
         )
 
     def moving_parts(self, shape: Sequence[int], blocks: dict[str, int]) -> list[tuple[str, bool]]:

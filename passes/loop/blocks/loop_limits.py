@@ -7,7 +7,7 @@ loop.for %io = 0 to 64 {                         %0 = loop.index [(%s0 + 7) floo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.structure import LIMITED_KINDS
-from tcopt.passes.loop.analysis.effects import guards_of_effects
+from tcopt.passes.loop.analysis.effects import has_effect
 from tcopt.passes.loop.analysis.indexing import Knowledge, ValueSum, value_sum
 from tcopt.support.arithmetic.affine import (
     Atom,
@@ -32,6 +32,12 @@ from tcopt.support.ir.quick_ir import walk_ops
 _Key = tuple[int, int, ValueSum]
 """A bound of a loop's variable: its factor, the number of iterations that share a value of its
 quotient, and the other terms without their constant."""
+
+
+_Bound = tuple[LinearSum, list[SSAValue]]
+"""The sum that bounds a variable times its factor, over operands."""
+
+_Bounds = dict[_Key, _Bound]
 
 
 def limit_loops(function: loop.FuncOp) -> bool:
@@ -53,18 +59,11 @@ def limit_loops(function: loop.FuncOp) -> bool:
 def _limit(op: loop.ForOp, known: Knowledge) -> bool:
     if op.loop_kind not in LIMITED_KINDS or op.limit is not None or op.trip_count < 2:
         return False
-    guards = guards_of_effects(op.body.block)
-    if not guards:
-        return False
-    bounds = [dict(_bounds(guard, op, known)) for guard in guards]
-    for key, (first, operands) in bounds[0].items():
-        factor, shared, _ = key
-        same = [each.get(key) for each in bounds]
-        found = [bound for bound in same if bound is not None]
-        if len(found) < len(same):
-            continue
-        constant = max(total.constant for total, _ in found)
-        last = to_expr(LinearSum(first.terms, constant))
+    # Buffers of an iteration are not read by others.
+    private = {each.result for each in walk_ops(op) if isinstance(each, loop.AllocOp)}
+    bounds = _bounds_in(op.body.block, op, private, known)
+    for (factor, shared, _), (total, operands) in bounds.items():
+        last = to_expr(total)
         # The last iteration is the greatest i with factor * (i floordiv shared) <= last.
         count = (last // factor + 1) * shared
         if known.bounds(count, operands)[0] >= op.trip_count:
@@ -83,9 +82,33 @@ def _limit(op: loop.ForOp, known: Knowledge) -> bool:
     return False
 
 
-def _bounds(
-    guard: loop.GuardOp, op: loop.ForOp, known: Knowledge
-) -> Iterator[tuple[_Key, tuple[LinearSum, list[SSAValue]]]]:
+def _bounds_in(
+    block: Block, op: loop.ForOp, private: Collection[SSAValue], known: Knowledge
+) -> _Bounds:
+    """Return the bounds of a loop's variable beyond which nothing in a block has an effect."""
+    parts: list[_Bounds] = []
+    for inner in block.ops:
+        if not has_effect(inner, private):
+            continue
+        found: _Bounds = {}
+        if isinstance(inner, loop.ForOp | loop.GuardOp):
+            found = _bounds_in(inner.body.block, op, private, known)
+        if isinstance(inner, loop.GuardOp):
+            for key, bound in _bounds(inner, op, known):
+                known_bound = found.setdefault(key, bound)
+                found[key] = min(known_bound, bound, key=_constant)
+        parts.append(found)
+    if not parts:
+        return {}
+    shared = [key for key in parts[0] if all(key in part for part in parts)]
+    return {key: max((part[key] for part in parts), key=_constant) for key in shared}
+
+
+def _constant(bound: _Bound) -> int:
+    return bound[0].constant
+
+
+def _bounds(guard: loop.GuardOp, op: loop.ForOp, known: Knowledge) -> Iterator[tuple[_Key, _Bound]]:
     """Yield upper bounds of a loop's variable, over values from outside of the loop, that a guard's
     conditions imply: the variable times its factor is not more than a sum."""
     operands = list(guard.indices)

@@ -66,6 +66,11 @@ class _Condition:
         """The maximum of the inner sum."""
         return sum(factor * (tile.trip_count - 1) for tile, factor in self.inner)
 
+    @property
+    def is_of_tile(self) -> bool:
+        """Whether all loops of the inner sum are unrolled or vectorised."""
+        return all(tile.loop_kind in _TILE_KINDS for tile, _ in self.inner)
+
 
 @dataclass
 class _Tail:
@@ -85,10 +90,16 @@ class _Tail:
         """The loops of the tiles, with their factors."""
         return {term for condition in self.conditions for term in condition.inner}
 
-    @property
-    def has_tile(self) -> bool:
-        """Whether a loop of the tiles is unrolled or vectorised."""
-        return any(tile.loop_kind in _TILE_KINDS for tile, _ in self.terms)
+    def of_tile(self) -> _Tail | None:
+        """Return the tail with the conditions that are not wider than a tile; None without one.
+
+        Serial loops may run over the rows of a tile, or over all tiles.
+        """
+        widths = [condition.width for condition in self.conditions if condition.is_of_tile]
+        if not widths:
+            return None
+        kept = [condition for condition in self.conditions if condition.width <= max(widths)]
+        return _Tail(self.outer, self.operands, kept)
 
     def guards_of(self, tile: loop.ForOp) -> set[loop.GuardOp]:
         """Return the guards that depend on a loop of a tile."""
@@ -190,7 +201,7 @@ def _tails(block: Block, op: loop.ForOp | None, known: Knowledge) -> dict[ValueS
                 continue
             key = value_sum(outer, guard.indices)
             tails.setdefault(key, _Tail(outer, guard.indices, [])).conditions.append(condition)
-    return {key: tail for key, tail in tails.items() if tail.has_tile}
+    return {key: tail for key, each in tails.items() if (tail := each.of_tile()) is not None}
 
 
 def _is_inner(
