@@ -139,6 +139,14 @@ class BlockOp(IRDLOperation):
     def is_reduction(self) -> bool:
         return IterKind.REDUCE in self.iter_kinds
 
+    def is_size_guard(self, position: int) -> bool:
+        """Whether a variable only excludes points, from a size on: the body does not use it."""
+        return (
+            self.iter_kinds[position] is IterKind.SPATIAL
+            and self.iter_vars[position].first_use is None
+            and not isinstance(self.live_domain[position], int)
+        )
+
     def set_variables(self, kinds: Sequence[IterKind], extents: Sequence[Extent]) -> None:
         """Replace the kinds and extents of the iteration variables."""
         self.kinds = ArrayAttr([IterKindAttr(kind) for kind in kinds])

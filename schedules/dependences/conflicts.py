@@ -80,8 +80,8 @@ def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
     variable = loop.induction_variable
     kinds = [
         kind
-        for place, kind in enumerate(block.iter_kinds)
-        if variable in binding_values(block, place) and not only_excludes(block, place)
+        for p, kind in enumerate(block.iter_kinds)
+        if variable in binding_values(block, p) and not block.is_size_guard(p)
     ]
     if not kinds or any(kind is not IterKind.REDUCE for kind in kinds):
         return False
@@ -96,12 +96,6 @@ def combines_terms(loop: ForOp, block: BlockOp, primitive: str) -> bool:
         reason = f"in block {block_label(block)} {order_reason(update.combine)}"
         raise illegal(primitive, "loop", reason, op=loop)
     return True
-
-
-def only_excludes(block: BlockOp, position: int) -> bool:
-    """Whether a variable of a block is a guard, whose domain excludes points and nothing else."""
-    is_spatial = block.iter_kinds[position] is IterKind.SPATIAL
-    return is_spatial and block.iter_vars[position].first_use is None
 
 
 def _writes_apart(block: BlockOp, buffer: SSAValue, loop: ForOp) -> bool:

@@ -123,6 +123,8 @@ def is_guard(block: BlockOp, position: int) -> bool:
         return False
     if block.iter_kinds[position] is not IterKind.SPATIAL:
         return False
+    if block.is_size_guard(position):
+        return False
     ranges = value_ranges(list(block.operands_))
     sums = [linear_sum(e, ranges) for e in block.bindings.data.results]
     mine = dict(sums[position].terms)

@@ -18,7 +18,6 @@ from tcopt.dialects.loop import AllocOp, BlockOp, ForOp, InitOp, IterKind, LoadO
 from tcopt.dialects.loop.analysis import binding_values, value_ranges
 from tcopt.dialects.loop.updates import Update, counts_twice, update_of
 from tcopt.dialects.size import extents_of, sized_memref
-from tcopt.schedules.dependences.conflicts import only_excludes
 from tcopt.schedules.dependences.order import check_blocks_only, check_runs, check_single
 from tcopt.schedules.edits.bodies import IndexExpr, set_access, substitute_indices
 from tcopt.schedules.edits.nest import (
@@ -139,7 +138,7 @@ def _plan(state: State, loop: ForOp) -> _Plan:
     kinds = {
         block.iter_kinds[p]
         for p in range(len(block.iter_vars))
-        if loop.induction_variable in binding_values(block, p) and not only_excludes(block, p)
+        if loop.induction_variable in binding_values(block, p) and not _excludes(block, p)
     }
     if kinds != {IterKind.REDUCE}:
         reason = f"it does not run over reduce variables of block {label} alone"
@@ -203,7 +202,7 @@ def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue
     shared = {
         v
         for p in range(len(block.iter_vars))
-        if p not in positions and not only_excludes(block, p)
+        if p not in positions and not _excludes(block, p)
         for v in binding_values(block, p)
     }
     tied = not shared.isdisjoint(values) or not _spatial(block).isdisjoint(_reduced(block))
@@ -213,6 +212,12 @@ def _group(block: BlockOp, loop: ForOp) -> tuple[tuple[int, ...], tuple[SSAValue
             _NAME, "loop", f"the reduction of block {label} is not over loops of its own", op=loop
         )
     return tuple(sorted(positions)), tuple(values)
+
+
+def _excludes(block: BlockOp, position: int) -> bool:
+    """Whether a variable is a guard: it only excludes points."""
+    is_spatial = block.iter_kinds[position] is IterKind.SPATIAL
+    return is_spatial and block.iter_vars[position].first_use is None
 
 
 def _is_growing(block: BlockOp, position: int) -> bool:
@@ -245,7 +250,7 @@ def _factor_extent(block: BlockOp, positions: Sequence[int], loop: ForOp) -> int
     excluding = [
         p
         for p in range(len(block.iter_vars))
-        if only_excludes(block, p) and loop.induction_variable in binding_values(block, p)
+        if _excludes(block, p) and loop.induction_variable in binding_values(block, p)
     ]
     checked = [(block.bindings.data.results[p], block.domain[p]) for p in (*positions, *excluding)]
     counts: set[int] = set()
@@ -402,7 +407,7 @@ def _sized_starts(plan: _Plan) -> Iterator[tuple[AffineExpr, Extent]]:
     Others are not computed at all if a size is less than their number.
     """
     block, variable = plan.block, plan.loop.induction_variable
-    excluding = {p for p in range(len(block.iter_vars)) if only_excludes(block, p)}
+    excluding = {p for p in range(len(block.iter_vars)) if _excludes(block, p)}
     around = list(block.operands_)
     dims: list[AffineExpr] = [
         AffineDimExpr(0) if value is variable else AffineConstantExpr(0) for value in around
