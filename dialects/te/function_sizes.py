@@ -56,7 +56,7 @@ class FunctionSizes:
             found = found + factor * self._part(monomial)
         return cast(int, found)
 
-    def expression(self, size: Size) -> tuple[AffineExpr, list[SSAValue]]:
+    def expression(self, size: Extent) -> tuple[AffineExpr, list[SSAValue]]:
         """Return a size of the caller as an index expression over the function's arguments."""
         return size_expression(self.extent(size), self.arguments)
 

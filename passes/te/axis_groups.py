@@ -6,8 +6,8 @@ outer one, as slices and padding do. Two axes of a stage can be merged if every 
 either uses both in this way. The analysis starts with all pairs, and removes a pair when a read
 contradicts it, together with all pairs that depend on it, until nothing changes.
 
-Of the axes that are merged, only one may have a size as its extent: the extent of the new axis is
-then a multiple of the size, and indices stay affine.
+Extents may be sizes. If axes are merged whose extents are different sizes, the function gets a size
+for their product.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class _Finder:
         """Pairs that cannot be merged, by the position of the outer axis."""
         if rows_only:
             self._keep_outer_axes()
-        self._separate_sizes()
 
     def run(self) -> Grouping:
         self._keep_padded_points()
@@ -105,14 +104,6 @@ class _Finder:
             self.kept[holder] = list(range(len(extents)))
             inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
             self.split |= {(holder, place) for place in range(inner)}
-
-    def _separate_sizes(self) -> None:
-        """Separate axes whose extents are sizes from each other."""
-        for holder, extents in self.extents.items():
-            sizes = [place for place in self.kept[holder] if isinstance(extents[place], Size)]
-            for inner in sizes[1:]:
-                at = self.kept[holder].index(inner)
-                self.split.add((holder, self.kept[holder][at - 1]))
 
     def _keep_padded_points(self) -> None:
         """Keep and separate dimensions of extent 1 that are read out of bounds (padding)."""
@@ -194,6 +185,8 @@ class _Finder:
         first, last = self._axis_of(read, outer), self._axis_of(read, inner)
         if first is None or last is None or last[1]:
             return None
+        if first[1] and sum(isinstance(n, Size) for n in read.source_shape[outer + 1 :]) > 1:
+            return None  # The constant would become a product of sizes.
         place, below = self._place(first[0]), self._place(last[0])
         kept = self.kept[place.holder]
         if place.holder != below.holder or place.position not in kept:

@@ -11,21 +11,36 @@ from xdsl.traits import SymbolTable
 
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.shape import ReshapeOp
-from tcopt.dialects.size import extents_of, function_symbols, substitute_type
+from tcopt.dialects.size import dims_attr, extents_of, function_symbols, substitute_type
 from tcopt.dialects.te import CallOp
-from tcopt.support.arithmetic.sizes import Extent
+from tcopt.passes.te.renumber_sizes import RenumberedSizes
+from tcopt.support.arithmetic.sizes import Extent, substitute
 from tcopt.support.ir.rewriting import erase, insert, replace_by
 
 
-def adapt_calls(module: ModuleOp, changed: Mapping[str, FunctionType]) -> None:
+def adapt_calls(
+    module: ModuleOp,
+    changed: Mapping[str, FunctionType],
+    renumbered: Mapping[str, RenumberedSizes] | None = None,
+) -> None:
     """Update calls to the new function types, with views of operands and results.
 
     Args:
         changed: the new type of each function whose tensors were reshaped.
+        renumbered: for functions with new sizes, these as expressions of the former ones.
     """
     for op in tuple(module.walk()) if changed else ():
-        if isinstance(op, CallOp) and op.callee.string_value() in changed:
-            _adapt(op, changed[op.callee.string_value()])
+        if isinstance(op, CallOp) and (name := op.callee.string_value()) in changed:
+            _renumber(op, (renumbered or {}).get(name))
+            _adapt(op, changed[name])
+
+
+def _renumber(op: CallOp, renumbered: RenumberedSizes | None) -> None:
+    """Give the values of a function's new sizes."""
+    if renumbered is None or op.sizes is None:
+        return
+    former = dict(zip(renumbered.names, op.sizes.extents, strict=True))
+    op.sizes = dims_attr(substitute(value, former) for value in renumbered.values)
 
 
 def _adapt(op: CallOp, type_: FunctionType) -> None:

@@ -17,6 +17,7 @@ from tcopt.dialects.te import ComputeOp, FuncOp
 from tcopt.passes.te.axis_groups import find_grouping
 from tcopt.passes.te.call_views import adapt_calls
 from tcopt.passes.te.regroup import regroup
+from tcopt.passes.te.renumber_sizes import RenumberedSizes, renumber_sizes
 from tcopt.passes.te.te_inline import PRODUCTS, is_contraction, uses_table
 from tcopt.support.ir.rewriting import replace, take_choices
 
@@ -48,12 +49,15 @@ class MergeAxesPass(ModulePass):
         %1 = graph.reshape %b : tensor<8xf32>
         %2 = te.call @f(%0, %1) : ...
         %r = graph.reshape %2 : tensor<1x8x4x4xf32>
+
+    If the extents of merged axes are different sizes, the function gets a size for their product.
     """
 
     name = "merge-axes"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
+        sizes: dict[str, RenumberedSizes] = {}
         for function in tuple(op.ops):
             if not isinstance(function, FuncOp) or not _may_change(function):
                 continue
@@ -64,8 +68,11 @@ class MergeAxesPass(ModulePass):
             new = regroup(function, grouping)
             take_choices(new, function)
             replace(function, new)
+            renumbered = renumber_sizes(new)
+            if renumbered is not None:
+                sizes[new.sym_name.data] = renumbered
             changed[new.sym_name.data] = new.function_type
-        adapt_calls(op, changed)
+        adapt_calls(op, changed, sizes)
 
 
 def _may_change(function: FuncOp) -> bool:
