@@ -83,9 +83,13 @@ class Accesses:
     parallel: list[ParallelLoop] = field(default_factory=list[ParallelLoop])
     sizes: dict[Extent, str] = field(default_factory=dict[Extent, str])
 
+    def size(self, extent: Extent) -> str:
+        """Return an extent, an i64."""
+        return self.sizes.get(extent, str(extent))
+
     def extents(self, buffer: SSAValue) -> list[str]:
         """Return the live extents of a buffer, each an i64."""
-        return [self.sizes.get(extent, str(extent)) for extent in extents_of(buffer.type)]
+        return [self.size(extent) for extent in extents_of(buffer.type)]
 
     def declare(self, extents: Iterable[Extent], names: Mapping[str, SSAValue]) -> None:
         """Emit the values of extents that are sizes, given the value of each name."""

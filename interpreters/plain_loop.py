@@ -176,6 +176,8 @@ class _Translator:
                 extents += extents_of(op.result.type)
             elif isinstance(op, loop.BlockOp):
                 extents += op.live_domain
+            elif isinstance(op, loop.BorderOp):
+                extents += [end for side in op.sides() for box in side for end in box]
         self.accesses.declare(extents, names)
 
     def block(self, block: Block) -> None:
@@ -362,17 +364,18 @@ class _Translator:
     def border(self, op: loop.BorderOp) -> None:
         """Write the elements outside of the box, side by side."""
         value = number_text(op.value)
-        for first, extents in op.sides():
+        for side in op.sides():
+            first, extents = ([self.accesses.size(end) for end in box] for box in side)
             self.box(op, list(zip(first, extents, strict=True)), [], value)
 
     def box(
-        self, op: loop.BorderOp, spans: Sequence[tuple[int, int]], places: list[str], value: str
+        self, op: loop.BorderOp, spans: Sequence[tuple[str, str]], places: list[str], value: str
     ) -> None:
         if not spans:
             self.accesses.write(op.buffer, places, value, "'loop.border'")
             return
         (first, extent), *rest = spans
-        with self.writer.loop(str(extent)) as counter:
+        with self.writer.loop(extent) as counter:
             place = self.writer.assign(f"add i64 {counter}, {first}")
             self.box(op, rest, [*places, place], value)
 

@@ -18,6 +18,7 @@ from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
+from tcopt.dialects.loop.structure import function_of
 from tcopt.dialects.size import size_arguments
 from tcopt.dialects.target import VectorUnits, target_facts_of
 from tcopt.dialects.te.access import size_expression
@@ -51,18 +52,11 @@ class ExpandBorder(RewritePattern):
         if around is not None:
             rewriter.insertion_point = InsertPoint.at_end(around.body.block)
         value = rewriter.insert(arith.ConstantOp(op.value)).result
-        sizes = _sizes_around(op)
+        function = function_of(op)
+        sizes = {} if function is None else size_arguments(function)
         for side in op.sides():
             _fill(rewriter, op.buffer, value, side, lanes, around, sizes)
         rewriter.erase(op)
-
-
-def _sizes_around(op: Operation) -> dict[str, SSAValue]:
-    """Return the argument of the function around an op for each size."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, loop.FuncOp):
-        parent = parent.parent_op()
-    return {} if parent is None else size_arguments(parent)
 
 
 def _parallel_loop(border: loop.BorderOp) -> loop.ForOp | None:

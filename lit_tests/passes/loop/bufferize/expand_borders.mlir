@@ -90,3 +90,19 @@ loop.func @few(%x: memref<5x4xf32>, %y: memref<5x2x4xf32>, %z: memref<8xf32>) {
   loop.border %y outside [0 to 5, 0 to 1, 0 to 4] = 0.0 : memref<5x2x4xf32>
   loop.border %z outside [0 to 4] = 0.0 : memref<8xf32>
 }
+
+// Borders end with the sizes of the buffer.
+// CHECK-LABEL: loop.func @sized(
+// CHECK:         loop.for %[[N:.*]] = 0 to 8 limit %{{.*}} {
+// CHECK:           loop.store %{{.*}}, %y[%[[N]], 0, %{{.*}}]
+// CHECK:         %[[END:.*]] = loop.index [%s0]
+// CHECK-NEXT:    loop.for %[[N:.*]] = 0 to 8 limit %[[END]] {
+// CHECK:           %[[WIDTH:.*]] = loop.index [%s1 + 2]
+// CHECK-NEXT:      loop.for %[[I:.*]] = 0 to 7 limit %[[WIDTH]] {
+// CHECK-NEXT:        loop.store %{{.*}}, %y[%[[N]], 4, %[[I]]]
+// CHECK:           loop.store %{{.*}}, %y[%{{.*}}, %{{.*}}, %s1 + 1]
+loop.func @sized(%y: memref<8x5x7xf32, #size.dims<s0[1:8], 5, s1[1:5] + 2>>, %s0: index, %s1: index)
+    attributes {size.symbols = #size.dims<s0[1:8], s1[1:5]>} {
+  loop.border %y outside [0 to s0[1:8], 1 to 4, 1 to s1[1:5] + 1] = 0.0
+    : memref<8x5x7xf32, #size.dims<s0[1:8], 5, s1[1:5] + 2>>
+}
