@@ -14,7 +14,7 @@ from tcopt.dialects.target import target_facts_of
 from tcopt.passes.fix_sizes import fix_sizes, free_symbols
 from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Size, solve, substitute, symbols_of
-from tcopt.tools.execution.executors import functions, inputs_of
+from tcopt.tools.execution.executors import functions, inputs_of, level_of
 
 Array = NDArray[Any]
 
@@ -86,9 +86,12 @@ def _sizes_of(
 
 
 def at_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> ModuleOp:
-    """Return a module with numbers for its sizes: a clone, or the module itself without sizes."""
+    """Return a module with numbers for its sizes: a clone, or the module itself without sizes.
+
+    Functions of the kernel level keep their sizes, and get the numbers as arguments.
+    """
     free = {symbol.name for symbol in free_symbols(module)}
-    if not free:
+    if not free or level_of(module) == "kernel":
         return module
     fixed = module.clone()
     fix_sizes(fixed, {name: number for name, number in sizes.items() if name in free})

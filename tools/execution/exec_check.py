@@ -119,7 +119,7 @@ class ExecCheck(Instrument):
             for chain in self._chains:
                 try:
                     fixed = at_sizes(module, chain.sizes)
-                    chain.tracer.accept(chain.tracer.run(fixed, chain.feeds, code))
+                    chain.tracer.accept(chain.tracer.run(fixed, chain.feeds, code, chain.sizes))
                 except EmitterFault as error:
                     raise _emitter_fault("before the first pass", error, chain) from None
             self._mark = _fingerprint(module, code)
@@ -193,7 +193,7 @@ class ExecCheck(Instrument):
         name = module_pass.name
         try:
             module = at_sizes(module, chain.sizes)
-            run = chain.tracer.run(module, chain.feeds, code)
+            run = chain.tracer.run(module, chain.feeds, code, chain.sizes)
         except UnsupportedError:
             raise
         except EmitterFault as error:

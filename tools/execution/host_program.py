@@ -5,14 +5,17 @@ Before `plan-memory`, @main allocates buffers; after it, they are views of one w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     DictionaryAttr,
+    IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -23,6 +26,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.graph.core.weights import weights_of
+from tcopt.dialects.size import buffer_types, extents_of, sized
+from tcopt.support.arithmetic.sizes import evaluate
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.literals import Integers, integers
@@ -55,7 +60,7 @@ class HostProgram:
         values = self.values
         match op:
             case loop.CallOp() | func.CallOp():
-                arrays = [values[argument] for argument in op.operands]
+                arrays = [np.asarray(values[argument]) for argument in op.operands]
                 self.call(op, op.callee.string_value(), arrays)
             case memref.AllocOp():
                 shape, dtype = array_type(op.memref.type)
@@ -63,7 +68,7 @@ class HostProgram:
             case loop.WeightOp():
                 values[op.result] = self.weight(op)
             case memref.ReinterpretCastOp():
-                shape, _ = array_type(op.result.type)
+                shape = self.shape(op)
                 start = op.static_offsets.get_values()[0]
                 flat = values[op.source].reshape(-1)
                 values[op.result] = flat[start : start + int(np.prod(shape))].reshape(shape)
@@ -90,16 +95,22 @@ class HostProgram:
         match op:
             case loop.SliceOp():
                 values[op.result] = values[op.source][int(values[op.index])]
-            case arith.SubiOp():
-                values[op.result] = values[op.lhs] - values[op.rhs]
-            case arith.RemUIOp():
-                values[op.result] = values[op.lhs] % values[op.rhs]
+            case _ if (function := _INDEX_OPS.get(type(op))) is not None:
+                values[op.results[0]] = function(*(int(values[each]) for each in op.operands))
             case arith.ConstantOp(value=IntegerAttr() as number):
                 values[op.result] = number.value.data
             case func.ReturnOp() | memref.DeallocOp() | scf.YieldOp():
                 pass
             case _:
                 raise UnsupportedError("cannot run this op of the host program", op=op)
+
+    def shape(self, op: memref.ReinterpretCastOp) -> tuple[int, ...]:
+        """Return the shape of a view, whose extents may be values."""
+        dynamic = iter(op.sizes)
+        return tuple(
+            int(self.values[next(dynamic)]) if size == DYNAMIC_INDEX else size
+            for size in op.static_sizes.get_values()
+        )
 
     def weight(self, op: loop.WeightOp) -> Array:
         store = weights_of(self.module)
@@ -108,6 +119,18 @@ class HostProgram:
         shape, _ = array_type(op.result.type)
         return np.ascontiguousarray(store[op.weight.data]).reshape(shape)
 
+
+_INDEX_OPS: dict[type[Operation], Callable[..., int]] = {
+    arith.AddiOp: operator.add,
+    arith.SubiOp: operator.sub,
+    arith.MuliOp: operator.mul,
+    arith.DivUIOp: operator.floordiv,
+    arith.FloorDivSIOp: operator.floordiv,
+    arith.RemUIOp: operator.mod,
+    arith.MinSIOp: min,
+    arith.MaxSIOp: max,
+}
+"""Arithmetic on indices and sizes."""
 
 _CALLS = (loop.CallOp, func.CallOp, loop.WeightOp, memref.CopyOp)
 _STEPS = (
@@ -119,10 +142,9 @@ _STEPS = (
     scf.ForOp,
     scf.YieldOp,
     loop.SliceOp,
-    arith.SubiOp,
-    arith.RemUIOp,
     arith.ConstantOp,
     func.ReturnOp,
+    *_INDEX_OPS,
 )
 
 
@@ -152,13 +174,35 @@ def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
     return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]
 
 
-def new_buffers(entry: Operation, first: int, end: int) -> list[Array]:
-    """Return uninitialised buffers for the arguments from `first` to `end`."""
-    specs = signature(entry).arguments[first:end]
-    return [
-        unwritten([size for size in spec.shape or () if isinstance(size, int)], spec.dtype)
-        for spec in specs
-    ]
+def new_buffers(
+    entry: Operation,
+    first: int,
+    end: int,
+    sizes: Mapping[str, int] | None = None,
+    known: Sequence[Array] = (),
+) -> list[Array]:
+    """Return arrays for the arguments from `first` to `end`: uninitialised buffers, and sizes.
+
+    Args:
+        sizes: the number of each size, by name.
+        known: arrays with the shapes of the first buffers, for those with unknown extents.
+    """
+    numbers = sizes or {}
+    types = buffer_types(entry) if isinstance(entry, func.FuncOp) else []
+    specs = signature(entry).arguments
+    found: list[Array] = []
+    for position in range(first, end):
+        spec = specs[position]
+        if isinstance(entry.regions[0].block.args[position].type, IndexType):
+            found.append(np.array(numbers[spec.name]))
+            continue
+        shape = [size for size in spec.shape or () if isinstance(size, int)]
+        if position < len(types) and sized(types[position]) is not None:
+            shape = [evaluate(extent, numbers) for extent in extents_of(types[position])]
+        elif None in (spec.shape or ()) and position - first < len(known):
+            shape = known[position - first].shape
+        found.append(unwritten(shape, spec.dtype))
+    return found
 
 
 def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -17,8 +17,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IndexType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Operation
 
 from tcopt.dialects import loop, te
 from tcopt.dialects.accelerator import ProgramOp
@@ -103,18 +103,23 @@ class Tracer:
     _used: dict[Any, Call] = field(default_factory=dict[Any, Call])
 
     def run(
-        self, module: ModuleOp, feeds: Mapping[str, Sequence[Array]], code: PreparedCode
+        self,
+        module: ModuleOp,
+        feeds: Mapping[str, Sequence[Array]],
+        code: PreparedCode,
+        sizes: Mapping[str, int] | None = None,
     ) -> Run:
         """Run the functions that have feeds.
 
         Args:
             code: of the module's functions.
+            sizes: numbers of the sizes that are arguments of kernel-level functions, by name.
         Raises:
             ValueChanged: results of a function differ from the last run.
             UnsupportedError: there is no executor for an op of the module.
         """
         turns = self._turns.start(module)
-        current = _Current(self, module, code, functions(module), Run(), turns)
+        current = _Current(self, module, code, functions(module), Run(), turns, sizes or {})
         self.seen |= set(current.functions)
         self.failed = None
         self._used = {}
@@ -152,6 +157,7 @@ class _Current:
     functions: dict[str, Operation]
     run: Run
     turns: TurnsOfRun
+    sizes: Mapping[str, int]
     prints: dict[str, tuple[int, Tolerance]] = field(
         default_factory=dict[str, tuple[int, Tolerance]]
     )
@@ -161,7 +167,8 @@ class _Current:
     def named_entry(self, name: str, feeds: Sequence[Array]) -> list[Array]:
         """Return the results of an entry function, which may have become a host function."""
         if name in self.functions:
-            return self.entry(self.functions[name], self.reshaped(self.functions[name], feeds))
+            function = self.functions[name]
+            return self.entry(function, name, self.reshaped(function, feeds))
         if (declared := host_call(self.module, name)) is None:
             raise UnsupportedError(f"function @{name} no longer exists")
         arrays = [np.array(feed, copy=True) for feed in feeds]
@@ -177,28 +184,33 @@ class _Current:
                 found[number] = array
         return found
 
-    def entry(self, entry: Operation, feeds: Sequence[Array]) -> list[Array]:
+    def entry(self, entry: Operation, name: str, feeds: Sequence[Array]) -> list[Array]:
         """Return the results of an entry function."""
         if isinstance(entry, te.FuncOp):
             return self.call_te(entry, feeds)
         if isinstance(entry, func.FuncOp) and _has_tensors(entry):
             return self.values(entry, feeds)
-        count = len(entry.regions[0].blocks[0].args)
+        block = entry.regions[0].block
+        count = len(block.args)
         outputs = outputs_of(self.module)
         arrays = [np.array(feed, copy=True) for feed in feeds]
         if WEIGHTS in entry.attributes:
             assert isinstance(entry, func.FuncOp)
-            arrays += new_buffers(entry, len(arrays), count - 2) + planned(self.module, entry)
+            arrays += new_buffers(entry, len(arrays), count - 2, self.sizes)
+            arrays += planned(self.module, entry)
         else:
-            arrays += new_buffers(entry, len(arrays), count)
+            known = self.tracer.last.results.get(name, ())
+            arrays += new_buffers(entry, len(arrays), count, self.sizes, known)
         returned: list[Array] = []
         if is_host_program(entry):
             HostProgram(self.module, self.call).run(cast(func.FuncOp, entry), arrays)
         else:
             returned = self.call_native(entry, arrays)
+        end = next((a.index for a in block.args if isinstance(a.type, IndexType)), count)
         if WEIGHTS in entry.attributes:
-            return arrays[count - 2 - outputs if outputs else 0 : count - 2]
-        return (arrays[len(feeds) :] or arrays) + returned
+            end = min(end, count - 2)
+            return arrays[end - outputs if outputs else 0 : end]
+        return (arrays[len(feeds) : end] or arrays) + returned
 
     def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
         """Return the results of a function on tensors: a graph, or calls of tensor expressions."""
@@ -292,7 +304,9 @@ class _Current:
         """
         name = function.properties["sym_name"].data  # pyright: ignore
         interface = self.interface(function, name, len(arrays))
-        written = (*interface.results, *range(interface.count, len(arrays)))
+        types = function.regions[0].block.arg_types if function.regions else ()
+        added = [p for p in range(interface.count, len(arrays)) if not _is_index(types, p)]
+        written = (*interface.results, *added)
         read = set(range(len(arrays))).difference(written).union(interface.updated)
         digests = self.tracer.digests
         turn = self.turns.of(name, digests.of([arrays[position] for position in sorted(read)]))
@@ -490,6 +504,11 @@ class _Current:
         text = difference(value.array, expected, tolerance, mask)
         if text is not None:
             raise ValueChanged(f"{key}: {text}", where=output.where)
+
+
+def _is_index(types: Sequence[Attribute], position: int) -> bool:
+    """Whether an argument is a size."""
+    return position < len(types) and isinstance(types[position], IndexType)
 
 
 def _has_tensors(entry: func.FuncOp) -> bool:

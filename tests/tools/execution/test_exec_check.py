@@ -155,6 +155,26 @@ def test_modules_with_sizes_run_at_several_numbers(
     assert ", at n = 5" in capsys.readouterr().err.splitlines()[-1]
 
 
+def test_kernels_with_sizes_run_at_several_numbers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kernels take the sizes as arguments, also those that a host function calls."""
+    passes = "lower-te-to-loop,lower-blocks,vectorize,lower-loop-to-kernel"
+    assert run(monkeypatch, SIZED, "-p", passes) == 0
+    assert "// exec: lower-loop-to-kernel: same values" in capsys.readouterr().err
+    vector = "tensor<9xf32, #size.dims<2 * m[1:4] + 1>>"
+    host = f"""
+func.func @main(%x: {vector}, %y: {vector}) -> {vector}
+    attributes {{size.symbols = #size.dims<m[1:4]>}} {{
+  %0 = te.call @f(%x, %y) sizes <2 * m[1:4] + 1> : ({vector}, {vector}) -> {vector}
+  %1 = te.call @f(%0, %y) sizes <2 * m[1:4] + 1> : ({vector}, {vector}) -> {vector}
+  func.return %1 : {vector}
+}}"""
+    kernel = SIZED.replace("@main", "@f").replace("n[1:9]", "s0[1:9]")
+    assert run(monkeypatch, kernel + host, "-p", f"{passes},plan-memory") == 0
+    assert "// exec: plan-memory: same values" in capsys.readouterr().err
+
+
 def test_functions_are_checked_one_by_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
