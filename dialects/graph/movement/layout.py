@@ -15,7 +15,14 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    Array,
+    as_extent,
+    element_type,
+    shape_of,
+    tensor,
+)
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.te import api as te
 from tcopt.support.arithmetic.sizes import ceildiv
@@ -80,7 +87,8 @@ class Layout:
     def stored_shape(self, extents: dict[str, int]) -> tuple[int, ...]:
         """Return the stored shape for given extents of the dimensions."""
         return tuple(
-            block or ceildiv(extents[letter], self.block(letter)) for letter, block in self.parts
+            block or as_extent(ceildiv(extents[letter], self.block(letter)))
+            for letter, block in self.parts
         )
 
     def moving_parts(self, shape: Sequence[int], blocks: dict[str, int]) -> list[tuple[str, bool]]:

@@ -230,7 +230,8 @@ class _Conversion:
             new = self._converted(op) if isinstance(op, GraphOp) else None
         except UndecidedSize as error:
             remark("convert-layout", op, error.message, missed=True)
-            new = None
+            self._drop_detached()
+            return False
         if new is None:
             return False
         new.location = op.location
@@ -241,6 +242,13 @@ class _Conversion:
         self.computed.add(op.results[0])
         self.replaced.append(op)
         return True
+
+    def _drop_detached(self) -> None:
+        """Drop the operands of ops that were created but not inserted."""
+        for op in self.body.ops:
+            for use in [use for result in op.results for use in result.uses]:
+                if use.operation.parent is None:
+                    use.operation.drop_all_references()
 
     def finish(self) -> None:
         """Erase the replaced ops."""

@@ -24,6 +24,8 @@ from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.passes.graph.layout.borders import Border
 from tcopt.passes.graph.layout.nonnegative import nonnegative_values
 from tcopt.passes.graph.layout.padded_windows import PaddedWindow, padded_window
+from tcopt.support.arithmetic.sizes import is_fixed
+from tcopt.support.errors import UndecidedSize
 from tcopt.support.ir.rewriting import (
     erase,
     function_bodies,
@@ -116,6 +118,17 @@ def _may_have_border(op: GraphOp) -> bool:
     )
 
 
+def _padded_window(op: GraphOp, is_nonnegative: bool) -> PaddedWindow | None:
+    """Return the window of an op; None if its border depends on sizes."""
+    try:
+        window = padded_window(op, is_nonnegative)
+    except UndecidedSize as error:
+        remark(PropagatePaddingPass.name, op, error.message, missed=True)
+        return None
+    border = None if window is None else window.border
+    return window if border is None or is_fixed((*border.low, *border.high)) else None
+
+
 def _windows(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[GraphOp, PaddedWindow]:
     """Return the window of each user of an op's result that could use a border; users that copy
     come first."""
@@ -129,7 +142,7 @@ def _windows(op: GraphOp, plan: PaddingPlan, is_nonnegative: bool) -> dict[Graph
         elif all(operand is not value for operand in user.operands[1:]):
             own = _own_border(user)
             window = (
-                padded_window(user, is_nonnegative) if own is None else _without_pads(user, own)
+                _padded_window(user, is_nonnegative) if own is None else _without_pads(user, own)
             )
             if window is not None:
                 (copied if window.copies else others)[user] = window
