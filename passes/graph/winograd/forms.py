@@ -26,6 +26,7 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeights
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.registries.rule_table import OpFunction
 
 
@@ -63,7 +64,8 @@ class WinogradForm:
             terms: products that one instruction adds to a sum.
         """
         x = shape_of(op.operands[0])
-        images, outputs, height, width, *lanes = op.shape
+        # Costs are those of the greatest batch.
+        images, outputs, height, width, *lanes = (upper_bound(op.shape[0]), *op.shape[1:])
         return ConvLayer(
             images,
             height // self.phases,
