@@ -18,6 +18,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
+from tcopt.dialects.graph.core.attributes import extents_in
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
@@ -87,7 +88,7 @@ def _inside(value: SSAValue, unit: GroupUnit) -> Part:
     if not isinstance(pad, PadOp) or pad not in unit.body:
         return ()
     shape = shape_of(pad.x)
-    lows = pad.low.get_values()
+    lows = extents_in(pad.low)
     return tuple(slice(max(n, 0), max(n, 0) + size) for n, size in zip(lows, shape, strict=True))
 
 

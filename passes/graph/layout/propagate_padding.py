@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from tcopt.dialects.graph.core.attributes import FusionKind
+from tcopt.dialects.graph.core.attributes import FusionKind, extents_in
 from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import element_type, shape_of
@@ -228,7 +228,7 @@ def _own_border(user: Operation) -> Border | None:
     """Return the border that a pad op adds, or None."""
     if not isinstance(user, PadOp) or not user.is_border:
         return None
-    return Border(user.low.get_values(), user.high.get_values(), user.number or 0)
+    return Border(extents_in(user.low), extents_in(user.high), user.number or 0)
 
 
 def _needs_memory(user: GraphOp) -> bool:
