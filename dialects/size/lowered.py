@@ -138,8 +138,16 @@ class SizeValues:
     ):
         self._arguments = arguments
         self._constant = constant
-        self._apply = apply
+        self._emit = apply
         self._known: dict[Polynomial, SSAValue] = {}
+        self._applied: dict[tuple[IndexOp, SSAValue, SSAValue], SSAValue] = {}
+
+    def _apply(self, op: IndexOp, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Return the result of an operation, which is emitted once."""
+        key = (op, a, b)
+        if key not in self._applied:
+            self._applied[key] = self._emit(op, a, b)
+        return self._applied[key]
 
     def of(self, extent: Extent) -> SSAValue:
         """Return the value of an extent."""

@@ -79,8 +79,9 @@ class _HostFunction:
             set_buffer_types(self.function, block.arg_types[: -len(symbols)])
         for argument in block.args:
             if sized(argument.type) is not None:
-                self.extents[argument] = extents_of(argument.type)
-                Rewriter.replace_value_with_new_type(argument, dynamic_type(argument.type))
+                type_ = dynamic_type(argument.type)
+                extents = extents_of(argument.type)
+                self.extents[Rewriter.replace_value_with_new_type(argument, type_)] = extents
         for op in tuple(self.function.walk()):
             if isinstance(op, loop.CallOp):
                 self._lower_call(op)
@@ -134,10 +135,6 @@ class _HostFunction:
                 memory = memref.AllocOp([], [], static_type(type_), op.alignment)
                 memory.memref.name_hint = op.memref.name_hint
                 new: list[Operation] = [memory, view_of(memory.memref, type_, self.sizes)]
-            case memref.ViewOp():
-                shape = map(self.sizes.measure, extents_of(type_))
-                dynamic = [extent for extent in shape if not isinstance(extent, int)]
-                new = [memref.ViewOp(op.source, op.byte_shift, dynamic, _dynamic(type_))]
             case loop.SliceOp(source=source, index=index):
                 new = self._slice(source, index)
             case UnrealizedConversionCastOp(inputs=(source,)) if isa(source.type, AnyMemRef):

@@ -29,7 +29,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
 from tcopt.dialects.loop.writer import LANES
-from tcopt.dialects.memory_sizes import live_bytes, memref_bytes
+from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.size import (
     IndexOp,
     SizeValues,
@@ -37,6 +37,7 @@ from tcopt.dialects.size import (
     extents_of,
     function_symbols,
     sized_memref,
+    static_type,
     symbols_in,
 )
 from tcopt.dialects.target import target_facts_of
@@ -282,11 +283,10 @@ class HostLowering:
     def _lower_subview(self, op: GraphOp, offset: int) -> None:
         """Make the result a view of the operand's buffer; it is never written through the view."""
         source = self.bytes_of(self.buffers[op.operands[0]], op.location)
-        place = self.index(offset, op.location)
         (result,) = op.results
-        view = memref.ViewOp(source, place, [], memref_of(result.type))
-        view.result.name_hint = result.name_hint
-        self.buffers[result] = self.insert(view, op.location).results[0]
+        part = self.part(source, offset, memref_of(result.type), op.location)
+        part.name_hint = result.name_hint
+        self.buffers[result] = part
 
     def _placed(self, value: SSAValue, type: AnyMemRef, offset: Extent) -> SSAValue:
         """Return a view of `type` at a byte offset in a value's data inside of a joined value's
@@ -297,10 +297,9 @@ class HostLowering:
             size = memref_bytes(memref_of(whole.type))
             self.wholes[whole] = self.alloc(MemRefType(i8, [size]), _location_of(whole))
             self.wholes[whole].name_hint = whole.name_hint
-        place = self.index(start + offset, _location_of(whole))
-        view = self.builder.insert(memref.ViewOp(self.wholes[whole], place, [], type)).result
-        view.name_hint = value.name_hint
-        return view
+        part = self.part(self.wholes[whole], start + offset, type, _location_of(whole))
+        part.name_hint = value.name_hint
+        return part
 
     def alloc(self, type: AnyMemRef, location: LocationAttr) -> SSAValue:
         alloc = self.setup.insert(memref.AllocOp([], [], type))
@@ -339,11 +338,19 @@ class HostLowering:
             source = self.insert(cast, location).results[0]
         return source
 
+    def part(
+        self, bytes: SSAValue, offset: Extent, type: AnyMemRef, location: LocationAttr
+    ) -> SSAValue:
+        """Return a typed view of a byte buffer at an offset."""
+        place = self.index(offset, location)
+        view = self.insert(memref.ViewOp(bytes, place, [], static_type(type)), location)
+        return self.view(view.results[0], type, location)
+
     def bytes_of(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a contiguous buffer as bytes."""
         assert isa(buffer.type, AnyMemRef)
         flat = self._flat(buffer, location)
-        bytes_ = sized_memref([live_bytes(buffer.type)], i8)
+        bytes_ = MemRefType(i8, [memref_bytes(buffer.type)])
         return self.insert(UnrealizedConversionCastOp.get([flat], [bytes_]), location).results[0]
 
     def _flat(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:

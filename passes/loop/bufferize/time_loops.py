@@ -263,9 +263,7 @@ class TimeLoop:
         return self._part(self._slice(state.slots, place), 0, state.type)
 
     def _part(self, bytes: SSAValue, offset: Extent, type: AnyMemRef) -> SSAValue:
-        """Return a typed view of a byte buffer at an offset."""
-        at = self.host.index(offset, self.location)
-        return self._value(memref.ViewOp(bytes, at, [], type))
+        return self.host.part(bytes, offset, type, self.location)
 
     def _copy(self, source: SSAValue, target: SSAValue) -> None:
         if source is target:
@@ -275,7 +273,7 @@ class TimeLoop:
         else:
             self.host.copy(source, target, self.location)
 
-    def _value(self, op: loop.SliceOp | memref.ViewOp | arith.SubiOp | arith.RemUIOp) -> SSAValue:
+    def _value(self, op: loop.SliceOp | arith.SubiOp | arith.RemUIOp) -> SSAValue:
         return self.host.insert(op, self.location).results[0]
 
 
