@@ -166,6 +166,8 @@ def _check_symbols(specs: Sequence[TensorSpec], arrays: Sequence[Tensor]) -> Non
     """
     known: dict[str, tuple[int, str]] = {}
     for spec, array in zip(specs, arrays, strict=True):
+        if any(isinstance(extent, Size) for extent in spec.shape):
+            continue  # The program solves its sizes.
         for name, extent in spec.symbols(array.shape):
             first, other = known.setdefault(name, (extent, spec.name))
             if first != extent:

@@ -234,7 +234,7 @@ class ConcatOp(GraphOp):
         item = numpy_dtype(self.type.element_type).itemsize
         sizes = [prod(shape_of(value)) * item for value in self.inputs]
         # The offsets are the sums of all sizes but the last.
-        aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1]) and is_fixed(sizes[:-1])
+        aligned = all(size % CACHE_LINE == 0 for size in sizes[:-1])
         return (
             self.is_contiguous and aligned and min(map(lower_bound, sizes)) > 0 and len(sizes) > 1
         )
@@ -257,7 +257,7 @@ class ConcatOp(GraphOp):
         there are many."""
         axis = self.axis.value.data
         starts = accumulate((x.shape[axis] for x in inputs), initial=0)
-        parts = [(x, start) for x, start in zip(inputs, starts, strict=False) if x.shape[axis]]
+        parts = [(x, start) for x, start in zip(inputs, starts, strict=False) if x.shape[axis] != 0]
 
         def body(*axes: te.Axis) -> te.Expr:
             def read(x: te.Tensor, start: int) -> te.Expr:

@@ -19,6 +19,7 @@ from tcopt.dialects.graph.movement.concat_rows import ConcatRowsOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.movement.slice import ConcatOp
 from tcopt.dialects.target import cpu_target_of
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 
@@ -46,7 +47,9 @@ class CopyConcat(RewritePattern):
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: ConcatOp, rewriter: PatternRewriter) -> None:
         parts = [x for x in op.inputs if 0 not in shape_of(x)]
-        if op.is_joined or not _is_cheaper_copied(op, len(parts)):
+        # Rows are copied with numbers of bytes.
+        is_sized = not is_fixed(extent for x in parts for extent in shape_of(x))
+        if is_sized or op.is_joined or not _is_cheaper_copied(op, len(parts)):
             return
         rows = math.prod(op.shape[: op.axis.value.data])
         matrices = [ReshapeOp(x, (rows, math.prod(shape_of(x)) // rows)) for x in parts]
