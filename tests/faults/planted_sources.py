@@ -73,7 +73,7 @@ SOURCE_FAULTS = [
                 "mask=self.mask)", "mask=None)", "pass 'vectorize'", programs.MASKED,
                 "vectorize"),
     SourceFault("a parallel loop misses its end", "kernel", lower_loop_to_kernel,
-                "FunctionLowering._parallel", "writer.constant(each.trip_count)",
+                "FunctionLowering._parallel", "self._bound(each)",
                 "writer.constant(each.trip_count - 1)", "pass 'lower-loop-to-kernel'",
                 programs.TILED, KERNEL),
     SourceFault("a register is not updated by a loop", "kernel", promote_registers,

@@ -44,14 +44,20 @@ class SourceFault:
     passes: str
 
 
-@contextmanager
-def planted(fault: SourceFault) -> Generator[None]:
-    """Temporarily change the code of a function, for all that have imported it."""
+def planted_function(fault: SourceFault) -> FunctionType:
+    """Return the function that a fault changes."""
     owner: Any = fault.module
     for part in fault.function.split("."):
         owner = getattr(owner, part)
     function = inspect.unwrap(owner)
     assert isinstance(function, FunctionType)
+    return function
+
+
+@contextmanager
+def planted(fault: SourceFault) -> Generator[None]:
+    """Temporarily change the code of a function, for all that have imported it."""
+    function = planted_function(fault)
     source = textwrap.dedent(inspect.getsource(function))
     if fault.right not in source:
         raise LookupError(f"{fault.function} does not contain {fault.right!r}")
