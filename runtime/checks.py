@@ -31,7 +31,7 @@ def split_checks(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[
 
 def split_keys(inputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Split inputs into the model's inputs and the random keys after them, see
-    `support.random_keys`.
+    `support.data.random_keys`.
     """
     keys = [spec for spec in inputs if spec.kind is Kind.KEY]
     return list(inputs[: len(inputs) - len(keys)]), keys

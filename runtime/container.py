@@ -7,7 +7,7 @@
     24       8      bytes of the whole file
     32              the description: a JSON object; `parts` in it lists the sizes of the parts
     ...             each part at the next multiple of 64, after zero padding
-    size-32  32     the digest of everything before it, see `support.digests`
+    size-32  32     the digest of everything before it, see `support.files.digests`
 
 Nothing is parsed before the digest is verified. Offsets of parts are computed from sizes instead of
 stored, so parts cannot overlap or exceed the file. The digest detects damage, not malice, see

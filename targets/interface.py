@@ -147,7 +147,7 @@ class TargetKind(ABC):
 
     @abstractmethod
     def pipeline(self, machine: str, accuracy: str, precision: str) -> list[Phase]:
-        """Return the phases of a compile, in the order of `support.phases.PHASES`.
+        """Return the phases of a compile, in the order of `support.pipelines.phases.PHASES`.
 
         Args:
             machine: machine name, empty for the default.

@@ -113,8 +113,8 @@ def tune(
         pool: a pool of machines that measure kernels; by default this machine does. Models are
             still compared on this machine, which should be of the same kind.
         output: the lock file; by default `model.tuned.mlir` next to `model.onnx`.
-        callback: called with a `tcopt.tuner.session.State` after each round; a true result ends the
-            search.
+        callback: called with a `tcopt.tuner.session.SessionState` after each round; a true result
+            ends the search.
         threads: number of threads of kernels, by default all.
         seed: of the search.
         strategy: how schedules are ranked: by a learned `model`, or for comparison by `estimate` or

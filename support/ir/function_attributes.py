@@ -1,7 +1,7 @@
 """Verification of attributes of a function's arguments and results.
 
 xDSL verifies each attribute in isolation. An attribute that must match the argument's type, or
-other attributes of the same function, has a method `verify_function`, which `support.verify` calls.
+other attributes of the same function, has a method `verify_function`; `support.ir.verify` calls it.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ class Trees:
 
     Attributes:
         features, thresholds, tests: for each inner node the column that it compares, the value it
-            is compared with, and the relations (`dialects.graph.tree_nodes.Relation`) in which its
-            test holds.
+            is compared with, and the relations (`dialects.graph.trees.tree_nodes.NodeRelation`) in
+            which its test holds.
         holds, fails: next node if the test holds or fails; -1 - l is leaf l.
         leaves: number of leaves.
         leaf, targets, weights: for each entry its leaf, the target, and the weight added to the
@@ -115,7 +115,7 @@ class Trees:
         return NodeRelation(every), NodeRelation(some & ~every)
 
     def records(self, dtype: np.dtype[Any]) -> tuple[NDArray[np.uint32], Numbers]:
-        """Return packed inner nodes (`dialects.graph.tree_nodes`), and the addresses of roots."""
+        """Return inner nodes, packed as in `dialects.graph.trees.tree_nodes`, and roots."""
         _, varying = self.relations()
         children = np.stack([self.fails, self.holds], axis=1)
         thresholds = self.thresholds.astype(dtype)

@@ -70,7 +70,7 @@ class HostFunction:
     def on_places(
         self, settings: Settings, arrays: Sequence[Array], forms: Sequence[Form]
     ) -> list[Array]:
-        """Compute results; strings are indices into the current table, see `support.strings`.
+        """Compute results; strings are indices into the current table, see `support.data.strings`.
 
         Raises:
             InputError: invalid operands, or a wrong number of them.
