@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import Dimension, TensorSpec
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]
@@ -122,12 +122,12 @@ def _check_finite(array: Array, where: str) -> None:
     )
 
 
-def _fits(shape: Sequence[int], wanted: Sequence[int | str | None]) -> bool:
+def _fits(shape: Sequence[int], wanted: Sequence[Dimension]) -> bool:
     pairs = zip(shape, wanted, strict=False)
     return len(shape) == len(wanted) and all(w == n or not isinstance(w, int) for n, w in pairs)
 
 
-def _shape_text(shape: Sequence[int | str | None]) -> str:
+def _shape_text(shape: Sequence[Dimension]) -> str:
     return f"[{', '.join('?' if n is None else str(n) for n in shape)}]"
 
 

@@ -218,9 +218,14 @@ def _trial_shape(
         return (1, 3, size, size)
     unnamed = (size if index else 1 for index in range(len(dims)))
     return tuple(
-        d if isinstance(d, int) else (derived_extent(d, sizes) if d else None) or other
+        d if isinstance(d, int) else _trial_extent(d, sizes) or other
         for d, other in zip(dims, unnamed, strict=True)
     )
+
+
+def _trial_extent(dim: Dimension, sizes: Mapping[str, int]) -> int | None:
+    extent = derived_extent(dim, sizes) if isinstance(dim, str) else None
+    return extent if isinstance(extent, int) else None
 
 
 def summarize(model: ModelProto) -> ModelSummary:
