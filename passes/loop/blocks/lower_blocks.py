@@ -196,6 +196,17 @@ class LowerBlocksPass(ModulePass):
 
     If the last iterations of a loop leave an unrolled or vectorised tile partly empty, they are
     split off, so that the others run without guards or masks; see `tails.py`.
+
+    A domain that is a size becomes a guard over the size's argument. Whole tiles run without it,
+    and the last tile as one of several copies; see `sized_tails.py`. Loops whose effects are all
+    under such guards get a limit.
+
+        loop.for %i = 0 to 512 {
+          loop.block "b" (%v: spatial s0[1:512] = %i) {
+            ...
+        ->
+        loop.for %i = 0 to 512 limit %s0 {
+          ...
     """
 
     name = "lower-blocks"

@@ -195,6 +195,9 @@ def _tails(block: Block, op: loop.ForOp | None, known: Knowledge) -> dict[ValueS
             )
             if not terms or not _belongs_to(outer, guard.indices, op):
                 continue
+            if op is None and not all(tile.loop_kind in _TILE_KINDS for tile, _ in terms):
+                # A serial loop over the whole range was split itself.
+                continue
             low, _ = sum_range(outer, ranges)
             condition = _Condition(guard, terms)
             if low >= condition.width:
@@ -276,6 +279,10 @@ def _variants(whole: Region, tail: _Tail, low: int, high: int) -> Iterator[tuple
     """Yield the copies for outer sums in [low, high], each with its part of the range."""
     unrolled = [(t, f) for t, f in tail.terms if t.loop_kind is loop.LoopKind.UNROLLED]
     lanes = {(t.trip_count, f) for t, f in tail.terms if t.loop_kind is loop.LoopKind.VECTORIZED}
+    if not all(tile.loop_kind in _TILE_KINDS for tile, _ in tail.terms):
+        # The body of the serial loop over tiles was split itself.
+        yield low, high, whole.clone()
+        return
     if not lanes and _is_reduction(unrolled, tail):
         yield low, high, _copy(whole, {tile: None for tile, _ in unrolled})
         return
