@@ -104,13 +104,17 @@ def row_major(extents: Sequence[Extent]) -> list[Extent]:
 
 
 def view_of(
-    memory: SSAValue, type: MemRefType[Attribute], sizes: SizeValues
+    memory: SSAValue, type: MemRefType[Attribute], sizes: SizeValues, *, is_strided: bool = False
 ) -> memref.ReinterpretCastOp:
-    """Return a view of memory as a dense buffer with sizes."""
+    """Return a view of memory as a dense buffer with sizes.
+
+    Args:
+        is_strided: whether the type shows which strides depend on sizes.
+    """
     extents = extents_of(type)
     strides = row_major(extents)
     layout = NoneAttr()
-    if not is_fixed(strides):
+    if is_strided and not is_fixed(strides):
         layout = StridedLayoutAttr([None if isinstance(s, Size) else s for s in strides])
     return memref.ReinterpretCastOp.from_dynamic(
         memory,

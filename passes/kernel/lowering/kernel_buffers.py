@@ -88,7 +88,7 @@ class KernelBuffers:
         buffer = sized(type)
         if buffer is None or is_fixed(row_major(extents_of(buffer))):
             return memory
-        cast = view_of(memory, buffer, self.sizes)
+        cast = view_of(memory, buffer, self.sizes, is_strided=True)
         view = self.writer.write(cast).results[0]
         view.name_hint = memory.name_hint
         strides = row_major(extents_of(buffer))

@@ -342,6 +342,8 @@ class HostLowering:
         self, bytes: SSAValue, offset: Extent, type: AnyMemRef, location: LocationAttr
     ) -> SSAValue:
         """Return a typed view of a byte buffer at an offset."""
+        assert isa(bytes.type, AnyMemRef)
+        bytes = self.view(bytes, static_type(bytes.type), location)
         place = self.index(offset, location)
         view = self.insert(memref.ViewOp(bytes, place, [], static_type(type)), location)
         return self.view(view.results[0], type, location)
