@@ -57,6 +57,14 @@ MODELS = {
             np.concatenate([y, np.maximum(x, 0), -y, x]),
         ],
     ),
+    "steps": (
+        """m (float[3, n, 2] x, float[1, 4, 2] w, float[1, 4, 4] r)
+            => (float[3, 1, n, 4] y, float[1, n, 4] h) {
+          y, h = RNN <hidden_size: int = 4> (x, w, r)
+        }""",
+        {"n": (1, 5)},
+        lambda x, w, r: _rnn(x, w[0], r[0]),
+    ),
     "merged": (
         """m (float[a, b, 4] x, float[4, 5] w) => (float[a, b, 5] y) {
           z = MatMul(x, w)
@@ -66,6 +74,13 @@ MODELS = {
         lambda x, w: [np.tanh(x @ w)],
     ),
 }
+
+
+def _rnn(x, w, r):
+    states = [np.zeros((x.shape[1], len(w)), F32)]
+    for each in x:
+        states.append(np.tanh(each @ w.T + states[-1] @ r.T))
+    return [np.stack(states[1:])[:, None], states[-1][None]]
 
 
 def _softmax(x):
