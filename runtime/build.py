@@ -68,7 +68,7 @@ def build_program(
     """Generate code for a module with a memory plan, and pack its weights.
 
     Args:
-        module: @main takes inputs, outputs, weights and workspace; see `plan-memory`.
+        module: @main takes inputs, outputs, sizes, weights and workspace; see `plan-memory`.
         weights: values by name; the mapping is emptied, see `pack_weights`.
         kernels: code of the functions that the module only declares.
     Raises:

@@ -19,7 +19,7 @@ from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, named_size, 
 from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.data.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.data.structures import Count, Kind, tensor_names
-from tcopt.support.errors import InputError, UndecidedSize
+from tcopt.support.errors import TcoptError
 from tcopt.support.files.json_facts import FactError, Facts
 
 MOST_BYTES = 2**48
@@ -222,7 +222,7 @@ def _dimension(value: Any, at: str, sizes: Mapping[str, Extent]) -> Dimension:
         raise FactError(f"{at} should be a dimension")
     try:
         size = parse_size(text, sizes)
-    except (InputError, UndecidedSize) as error:
+    except TcoptError as error:
         raise FactError(f"{at} is not a size: {error}") from error
     if bounds_of(size)[0] < 0:
         raise FactError(f"{at} is {size}, which may be negative")

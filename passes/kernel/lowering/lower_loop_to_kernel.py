@@ -76,6 +76,15 @@ class LowerLoopToKernelPass(ModulePass):
               %a = memref.load %x[%i, %0]
               ...
 
+    Sizes become dynamic dimensions. Extents and strides that depend on them are computed from the
+    index arguments, at the start of a function; memory is allocated for the greatest extents:
+
+        loop.func @k(%x: memref<64x100xf32, #size.dims<64, s0[1:100]>>, %s0: index) {
+        ->
+        func.func private @k(%x: memref<64x?xf32>, %s0: index) {
+          %x_1 = memref.reinterpret_cast %x to offset: [0], sizes: [64, %s0], strides: [%s0, 1]
+            : memref<64x?xf32> to memref<64x?xf32, strided<[?, 1]>>
+
     A product whose only user is a sum is fused with it into a multiply-add if both have
     `fastmath<contract>`. The remaining arithmetic is exact: backends do not contract it.
 

@@ -53,6 +53,9 @@ class LowerTeToLoopPass(ModulePass):
     contains the calls of its function on slices of the scanned values. A state has two slots: a
     step reads one and writes the other.
 
+    Buffers have the sizes of their tensors. A host function with sizes gets an index argument for
+    each, after its results. Offsets in a buffer that depend on sizes are computed from them.
+
     Tensor expressions are on real numbers; `fastmath` flags of the loops define the permitted
     roundings.
 
