@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Self, cast
 
 from xdsl.context import Context
-from xdsl.dialects import arith, func
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -39,7 +39,6 @@ from tcopt.dialects.size import (
     dims_attr,
     function_symbols,
     set_function_symbols,
-    size_arguments,
     substitute_type,
 )
 from tcopt.dialects.size.syntax import symbol_text
@@ -127,11 +126,7 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     _check(symbols, values)
     calls = _calls(module)
     for function in _uncalled(module):
-        is_kernel = isinstance(function, te.FuncOp | loop.FuncOp)
-        if is_kernel or (isinstance(function, func.FuncOp) and _takes_sizes(function)):
-            _fix_function(function, values)
-        else:
-            _fix_ops(function, values)
+        _fix_function(function, values)
     _specialise(module, calls, values)
 
 
@@ -220,27 +215,39 @@ def _fix_call(call: Operation, values: Values) -> dict[str, int]:
     return {n: value for n, value in zip(names, given, strict=True) if isinstance(value, int)}
 
 
-def _takes_sizes(host: func.FuncOp) -> bool:
-    """Whether a host function has an argument for each size, as it has at the loop level."""
-    count = len(function_symbols(host))
-    last = host.function_type.inputs.data[-count:] if count else ()
-    return len(last) > 0 and all(type_ == IndexType() for type_ in last)
-
-
-def _fix_function(function: te.FuncOp | loop.FuncOp | func.FuncOp, values: Values) -> None:
-    """Replace some sizes of a function by numbers, and drop their arguments."""
-    block = function.body.block
+def _fix_function(function: Operation, values: Values) -> None:
+    """Replace some sizes of a function by numbers, and drop their arguments, if it has any."""
     fixed: list[BlockArgument] = []
-    for name, argument in size_arguments(function).items():
-        if name in values and isinstance(argument, BlockArgument):
+    for name, argument in _size_arguments(function).items():
+        if name in values:
             for user in {use.operation for use in argument.uses}:
                 _fix_user(user, argument, values[name])
             fixed.append(argument)
     _fix_ops(function, values)
+    if not fixed:
+        return
+    attributes = function.properties.get("arg_attrs")
+    if isa(attributes, ArrayAttr):
+        dropped = {argument.index for argument in fixed}
+        kept = [each for place, each in enumerate(attributes) if place not in dropped]
+        function.properties["arg_attrs"] = ArrayAttr(kept)
+    block = function.regions[0].block
     for argument in fixed:
         block.erase_arg(argument)
-    outputs = function.function_type.outputs.data
-    function.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), outputs)
+    type_ = function.properties["function_type"]
+    assert isinstance(type_, FunctionType)
+    inputs = list(block.arg_types)
+    function.properties["function_type"] = FunctionType.from_lists(inputs, type_.outputs.data)
+
+
+def _size_arguments(function: Operation) -> dict[str, BlockArgument]:
+    """Return the arguments that hold the sizes of a function; host functions on tensors have
+    none."""
+    blocks = [block for region in function.regions for block in region.blocks]
+    arguments = blocks[0].args if blocks else ()
+    indices = [argument for argument in arguments if isinstance(argument.type, IndexType)]
+    names = [symbol.name for symbol in function_symbols(function)]
+    return dict(zip(names, indices, strict=True)) if indices and names else {}
 
 
 def _fix_ops(function: Operation, values: Values) -> None:
