@@ -6,7 +6,7 @@ Before `plan-memory`, @main allocates buffers; after it, they are views of one w
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    DictionaryAttr,
-    IndexType,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -26,12 +24,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop
 from tcopt.dialects.graph.core.weights import weights_of
-from tcopt.dialects.size import buffer_types, extents_of, sized
-from tcopt.support.arithmetic.sizes import evaluate
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.ir.literals import Integers, integers
-from tcopt.tools.execution.executors import WEIGHTS, signature
 
 Array = NDArray[Any]
 CallFunction = Callable[[Operation, str, list[Array]], None]
@@ -156,53 +150,6 @@ def is_host_program(entry: Operation) -> bool:
         and all(isinstance(op, _CALLS + _STEPS) for op in ops)
         and any(isinstance(op, _CALLS) for op in ops)
     )
-
-
-def planned(module: ModuleOp, main: func.FuncOp) -> list[Array]:
-    """Return the weights and the workspace of a planned @main: its last two arguments."""
-    weights, workspace = main.body.block.args[-2:]
-    layout, store = main.attributes[WEIGHTS], weights_of(module) or {}
-    assert isinstance(layout, DictionaryAttr)
-    block = np.zeros(array_type(weights.type)[0], np.uint8)
-    for name, place in layout.data.items():
-        assert isa(place, Integers)
-        offset, size = integers(place)
-        if name not in store:
-            raise UnsupportedError(f"the module's weight @{name} is not available", op=main)
-        block[offset : offset + size] = np.ascontiguousarray(store[name]).reshape(-1).view(np.uint8)
-    shape, dtype = array_type(workspace.type)
-    return [block.view(np.int8), np.full(shape, 0xA5, np.uint8).view(dtype)]
-
-
-def new_buffers(
-    entry: Operation,
-    first: int,
-    end: int,
-    sizes: Mapping[str, int] | None = None,
-    known: Sequence[Array] = (),
-) -> list[Array]:
-    """Return arrays for the arguments from `first` to `end`: uninitialised buffers, and sizes.
-
-    Args:
-        sizes: the number of each size, by name.
-        known: arrays with the shapes of the first buffers, for those with unknown extents.
-    """
-    numbers = sizes or {}
-    types = buffer_types(entry) if isinstance(entry, func.FuncOp) else []
-    specs = signature(entry).arguments
-    found: list[Array] = []
-    for position in range(first, end):
-        spec = specs[position]
-        if isinstance(entry.regions[0].block.args[position].type, IndexType):
-            found.append(np.array(numbers[spec.name]))
-            continue
-        shape = [size for size in spec.shape or () if isinstance(size, int)]
-        if position < len(types) and sized(types[position]) is not None:
-            shape = [evaluate(extent, numbers) for extent in extents_of(types[position])]
-        elif None in (spec.shape or ()) and position - first < len(known):
-            shape = known[position - first].shape
-        found.append(unwritten(shape, spec.dtype))
-    return found
 
 
 def view(source: Array, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -37,15 +37,10 @@ from tcopt.tools.execution.culprits import (
     interpret,
     is_interpretable,
 )
-from tcopt.tools.execution.executors import functions, level_of, outputs_of, signature
+from tcopt.tools.execution.entry_arguments import entry_arguments
+from tcopt.tools.execution.executors import WEIGHTS, functions, level_of, signature
 from tcopt.tools.execution.fingerprints import Digests
-from tcopt.tools.execution.host_program import (
-    WEIGHTS,
-    HostProgram,
-    is_host_program,
-    new_buffers,
-    planned,
-)
+from tcopt.tools.execution.host_program import HostProgram, is_host_program
 from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.native_process import NativeFault
 from tcopt.tools.execution.prepared_code import PreparedCode
@@ -190,27 +185,13 @@ class _Current:
             return self.call_te(entry, feeds)
         if isinstance(entry, func.FuncOp) and _has_tensors(entry):
             return self.values(entry, feeds)
-        block = entry.regions[0].block
-        count = len(block.args)
-        outputs = outputs_of(self.module)
-        arrays = [np.array(feed, copy=True) for feed in feeds]
-        if WEIGHTS in entry.attributes:
-            assert isinstance(entry, func.FuncOp)
-            arrays += new_buffers(entry, len(arrays), count - 2, self.sizes)
-            arrays += planned(self.module, entry)
-        else:
-            known = self.tracer.last.results.get(name, ())
-            arrays += new_buffers(entry, len(arrays), count, self.sizes, known)
-        returned: list[Array] = []
+        known = self.tracer.last.results.get(name, ())
+        arrays, results = entry_arguments(self.module, entry, feeds, self.sizes, known)
         if is_host_program(entry):
             HostProgram(self.module, self.call).run(cast(func.FuncOp, entry), arrays)
-        else:
-            returned = self.call_native(entry, arrays)
-        end = next((a.index for a in block.args if isinstance(a.type, IndexType)), count)
-        if WEIGHTS in entry.attributes:
-            end = min(end, count - 2)
-            return arrays[end - outputs if outputs else 0 : end]
-        return (arrays[len(feeds) : end] or arrays) + returned
+            return results
+        returned = self.call_native(entry, arrays)
+        return results if WEIGHTS in entry.attributes else results + returned
 
     def values(self, entry: func.FuncOp, feeds: Sequence[Array]) -> list[Array]:
         """Return the results of a function on tensors: a graph, or calls of tensor expressions."""

@@ -26,13 +26,13 @@ from tcopt.passes.te.lower_graph_to_te import GroupUnit, origin_of, unit_of
 from tcopt.support.data.strings import strings_in
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.ir.origins import ORIGIN, Origin
-from tcopt.tools.execution.executors import WEIGHTS, functions, outputs_of
-from tcopt.tools.execution.host_program import HostProgram, planned
+from tcopt.tools.execution.entry_arguments import entry_arguments
+from tcopt.tools.execution.executors import WEIGHTS, functions
+from tcopt.tools.execution.host_program import HostProgram
 from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.prepared_code import PreparedCode
 from tcopt.tools.execution.run_values import as_shape
 from tcopt.tools.execution.stage_runs import call_kernel
-from tcopt.tools.execution.traced_run import new_buffers
 from tcopt.tools.execution.work_estimates import MACHINE_CODE, time_limit, work_of
 
 Array = NDArray[Any]
@@ -106,13 +106,11 @@ def run_observed(
     main = functions(module).get("main")
     if not isinstance(main, func.FuncOp) or WEIGHTS not in main.attributes:
         raise UnsupportedError("only the kernels of a CPU can be observed")
-    count, outputs = len(main.body.block.args), outputs_of(module)
-    arrays = [np.array(feed, copy=True) for feed in feeds]
-    arrays += new_buffers(main, len(arrays), count - 2) + planned(module, main)
+    arrays, results = entry_arguments(module, main, feeds)
     with PreparedCode() as code, strings_in(module_strings(module)):
         run = _Run(module, borders, code, limit)
         HostProgram(module, run.call).run(main, arrays)
-    return arrays[count - 2 - outputs : count - 2], run.kernels
+    return results, run.kernels
 
 
 @dataclass
