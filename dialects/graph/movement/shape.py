@@ -39,6 +39,7 @@ from tcopt.dialects.graph.core.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import Size
 
 
 class MovementOp(GraphOp, ABC):
@@ -238,9 +239,14 @@ class TileOp(MovementOp):
         """Return one stage that reads modulo the operand's extents."""
         repeated = [count != 1 for count in extents_in(self.reps)]
 
+        def place(axis: te.Axis, extent: int) -> te.Index:
+            # Indices are affine; a remainder by a size is computed as a value.
+            is_fixed = not isinstance(extent, Size)
+            return axis % extent if is_fixed else te.index(te.cast(axis, "i64") % extent)
+
         def body(*axes: te.Axis) -> te.Expr:
             rows = zip(axes, x.shape, repeated, strict=True)
-            return x[tuple(axis % extent if again else axis for axis, extent, again in rows)]
+            return x[tuple(place(axis, extent) if again else axis for axis, extent, again in rows)]
 
         return te.compute(self.shape, body, name="tile")
 
