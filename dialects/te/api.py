@@ -9,6 +9,9 @@
 
 Follows section 4.1 of the TVM paper. The functions here build expressions and compute nothing.
 Operands of an operation share a dtype; numbers and indices adapt to it.
+
+Extents may be sizes that are known when a program runs: `n = named_size("n", 1, 512)`, then
+`te.placeholder((n, 768))` and `x[n - 1 - i]`. Reads must be in bounds for every value of a size.
 """
 
 from __future__ import annotations
