@@ -84,8 +84,6 @@ class OpenSizeError(UnsupportedError):
     `names` has the sizes that the node depends on.
     """
 
-    code = "open-size"
-
     def __init__(self, message: str, names: Sequence[str], *, where: str | None = None):
         self.names = tuple(names)
         given = ", ".join(f'"{name}"' for name in names)
