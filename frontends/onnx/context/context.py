@@ -25,7 +25,7 @@ from tcopt.dialects.graph.core.types import (
 from tcopt.dialects.graph.movement.out_of_bounds import OutOfBoundsOp
 from tcopt.dialects.graph.movement.shape import BroadcastToOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
-from tcopt.frontends.onnx.context.builder import GraphBuilder
+from tcopt.frontends.onnx.context.builder import GraphBuilder, names_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError, OpenSizeError
 from tcopt.frontends.onnx.model.tensors import text_of
@@ -390,6 +390,9 @@ class NodeContext:
             element: element type of the result; None for strings.
             settings: settings of the function in addition to operands.
         """
+        extents = [*shape, *(n for value in operands for n in shape_of(value))]
+        if names := names_of(extents):
+            raise OpenSizeError(f"{function} is computed by the host", names)
         types = [tensor(shape, i64 if element is None else element)]
         result = self.emit(HostCallOp(function, operands, types, settings))
         return self.text(result) if element is None else result

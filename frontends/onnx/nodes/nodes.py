@@ -53,6 +53,7 @@ from tcopt.support.errors import (
     InputError,
     ResourceError,
     TcoptError,
+    UndecidedSize,
     UnsupportedError,
 )
 from tcopt.support.registries.registration import foreign_file
@@ -201,6 +202,8 @@ class NodeImporter:
             return None
         text = mistake.message if isinstance(mistake, TcoptError) else str(mistake)
         error = OpenSizeError(f"{node.op_type} cannot be imported: {text}", names)
+        if isinstance(mistake, UndecidedSize) and mistake.hint:
+            error.hint = f"{mistake.hint}; or {error.hint}"
         error.__cause__ = mistake
         return error
 
