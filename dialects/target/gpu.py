@@ -14,11 +14,8 @@ from tcopt.dialects.target.interface import TargetFacts
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.registries.target_registry import TARGETS
 
-SHUFFLE = "shuffle"
-"""Feature of devices with warp shuffles, which exchange values between the threads of a warp."""
-
 _DEFAULTS = defaults_of(
-    ThreadBlocks, ("warp", "max_threads", "registers", "shared", "vector_bits", "shuffles")
+    ThreadBlocks, ("warp", "max_threads", "registers", "shared", "vector_bits", "capabilities")
 )
 
 
@@ -41,8 +38,15 @@ class GpuTargetAttr(TargetFacts):
     - `core_shared`: bytes of shared memory per core; 0 for twice `shared`.
     - `matrix_rate`: throughput of f16 matrix instructions, if there are any, relative to f32
       multiply-adds.
-    - `near_rate`: bytes per cycle that a core loads from its caches and shared memory.
-    - `latency`: cycles of a load from memory.
+    - `dot_rate`: throughput of dot products of bytes, if there are any, relative to f32
+      multiply-adds.
+    - `near_rate`, `far_rate`: bytes per cycle that a core loads from its caches and shared memory,
+      and from L2 or memory.
+    - `latency`: cycles of a load from memory. `in_flight`: independent loads of a thread that are
+      in flight. `sector`: bytes that are moved for a single element.
+    - `chain`: cycles from an instruction to one that needs its result.
+    - `load`, `copy`, `barrier`: time that a load from memory, copying a word to shared memory, and
+      waiting for the other threads of a block take from a thread, in multiply-adds.
     - `start`: cycles from the end of a launch until the next one occupies all cores.
     - `megahertz`: the clock frequency.
 
@@ -69,8 +73,16 @@ class GpuTargetAttr(TargetFacts):
     core_threads: IntAttr = param_def()
     core_shared: IntAttr = param_def()
     matrix_rate: IntAttr = param_def()
+    dot_rate: IntAttr = param_def()
     near_rate: IntAttr = param_def()
+    far_rate: IntAttr = param_def()
     latency: IntAttr = param_def()
+    in_flight: IntAttr = param_def()
+    sector: IntAttr = param_def()
+    chain: IntAttr = param_def()
+    load: IntAttr = param_def()
+    copy: IntAttr = param_def()
+    barrier: IntAttr = param_def()
     start: IntAttr = param_def()
     megahertz: IntAttr = param_def()
 
@@ -98,7 +110,7 @@ class GpuTargetAttr(TargetFacts):
         facts["core_shared"] = self.core_shared.data or 2 * self.shared.data
         known = {each.name for each in fields(ThreadBlocks)}
         numbers = {name: int(value) for name, value in facts.items() if name in known}
-        return ThreadBlocks(**numbers, shuffles=SHUFFLE in self.capabilities)
+        return ThreadBlocks(**numbers, capabilities=self.capabilities)
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -115,7 +127,9 @@ class GpuTargetAttr(TargetFacts):
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(known)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
         check_least(self, multiply_adds=1, memory_rate=1, core_threads=1, matrix_rate=1)
-        check_least(self, core_shared=0, near_rate=1, latency=1, start=0, megahertz=1)
+        check_least(self, core_shared=0, dot_rate=1, near_rate=1, far_rate=1, latency=1)
+        check_least(self, in_flight=1, sector=1, chain=1, load=0, copy=0, barrier=0)
+        check_least(self, start=0, megahertz=1)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(
                 f"max_threads = {self.max_threads.data} should be whole warps of {self.warp.data}"

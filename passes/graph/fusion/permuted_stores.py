@@ -18,14 +18,11 @@ from tcopt.support.arithmetic.intervals import extents_to_ranges
 from tcopt.support.arithmetic.permutations import inverse_permutation, stride_in_groups
 from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 from tcopt.support.errors import UndecidedSize
+from tcopt.support.machines.machine import kernel_cycles
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 SQUARE = 4
 """Number of vectors that are transposed together in registers before storing."""
-
-
-SECTOR = 32
-"""Bytes of a GPU memory transaction, the traffic of storing one isolated element."""
 
 
 def may_permute(op: GraphOp) -> bool:
@@ -75,8 +72,8 @@ def stores_apart(ops: Sequence[GraphOp], threads: ThreadBlocks) -> bool:
     if threads.warp == 1 or _places(ops) is None:
         return False
     moved = bytes_of(ops[-1].type)
-    alone = upper_bound(prod(ops[-1].shape)) * SECTOR
-    return (alone - moved) / threads.memory_rate < threads.start + 2 * moved / threads.memory_rate
+    apart = upper_bound(prod(ops[-1].shape)) * threads.sector
+    return kernel_cycles(threads, 0, apart - moved) < kernel_cycles(threads, 0, 2 * moved, starts=1)
 
 
 def _places(ops: Sequence[GraphOp]) -> tuple[AffineExpr, ...] | None:

@@ -1,8 +1,8 @@
 """Estimate the time of scheduled loops on a CPU, and its lower bound by a roofline model.
 
 Both are rough, and only meaningful where they differ by a large factor. The lower bound is that of
-a roofline: all operations in full vectors on all cores, or each byte moved once. The estimate
-depends on the scheduled loops: lanes, strided accesses, dependent sums, and threads.
+operations in full vectors on all cores. The estimate depends on the scheduled loops: lanes, strided
+accesses, dependent sums, and threads.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from math import ceil, prod
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import loop
-from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.dialects.loop.structure import enclosing_loops
-from tcopt.schedules.analysis.patterns import body_cost, buffer_bits, element_bits, match_block
+from tcopt.schedules.analysis.patterns import body_cost, element_bits, match_block
 from tcopt.schedules.rules.cpu.facts import CpuFacts
+from tcopt.schedules.rules.roofline import address, block_variables, limit_cycles
 from tcopt.schedules.rules.rule import Estimate, target_estimate
-from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
-from tcopt.support.machines.machine import kernel_cycles, nanoseconds
+from tcopt.schedules.state.state import blocks_under
+from tcopt.support.machines.machine import nanoseconds
 
 GATHER = 16
 """Instructions for a vector gathered from computed indices, in any schedule."""
@@ -63,22 +63,15 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: CpuFacts) -> Estima
 
 
 def limit_ns(function: loop.FuncOp, facts: CpuFacts) -> float:
-    """Return the lower bound of a function's time: its operations, or its arguments' bytes."""
-    compute, moved = 0.0, dict[SSAValue, int]()
-    for block in blocks_under(function):
-        count = prod(block.domain)
+    """Return the lower bound of a function's time in nanoseconds."""
+
+    def operations(block: loop.BlockOp) -> float:
         pattern = match_block(block)
-        operations = _operations(block)
-        if pattern is not None and pattern.is_contraction:
-            operations /= 2  # A multiply-add is one instruction.
-        compute += count * operations / facts.lanes(element_bits(block))
-        for buffer in {*buffers_read(block), *buffers_written(block)}:
-            if buffer in function.body.block.args:
-                used = min(count * element_bits(block), buffer_bits(buffer)) // 8
-                moved[buffer] = max(moved.get(buffer, 0), used)
-    operations = compute * facts.lanes()
-    cycles = kernel_cycles(facts, operations, sum(moved.values()), cores=facts.cores)
-    return nanoseconds(cycles, facts)
+        # A multiply-add is one instruction.
+        share = 2 if pattern is not None and pattern.is_contraction else 1
+        return _operations(block) / share * facts.lanes() / facts.lanes(element_bits(block))
+
+    return nanoseconds(limit_cycles(function, facts, operations), facts)
 
 
 def _operations(block: loop.BlockOp) -> float:
@@ -161,26 +154,24 @@ def _is_vector(kind: loop.LoopKind) -> bool:
 
 def _accesses(block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> Iterator[_Stream]:
     """Yield the loads and stores of a body, with their strides along `loops`."""
-    start = _variables(block, None, 0)
+    start = block_variables(block)
     # For a loop that is not unrolled it only matters whether it moves the element that a sum is
     # stored to.
     ends = [(each, place) for each in loops for place in _places(each)]
-    points = {end: _variables(block, *end) for end in ends if end[1]}
+    points = {end: block_variables(block, *end) for end in ends if end[1]}
     for op in block.body.block.ops:
         if not isinstance(op, loop.LoadOp | loop.StoreOp):
             continue
         is_sum = block.is_reduction and isinstance(op, loop.StoreOp)
-        shape = buffer_shape(op.memref)
-        strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
-        first = _address(op, start, strides)
+        first = address(op, start)
         steps: list[int | None] = []
         for each in loops:
             one, last = _places(each)
             if not last or not (is_sum or each.loop_kind in _WRITTEN_OUT):
                 steps.append(0)
                 continue
-            step = _address(op, points[each, one], strides) - first
-            even = last == one or _address(op, points[each, last], strides) - first == step * last
+            step = address(op, points[each, one]) - first
+            even = last == one or address(op, points[each, last]) - first == step * last
             steps.append(step if even else None)
         computed = any(value not in start for value in op.indices)
         yield _Stream(op.memref, isinstance(op, loop.StoreOp), tuple(steps), computed)
@@ -194,19 +185,3 @@ def _places(each: loop.ForOp) -> tuple[int, int]:
     last = each.trip_count - 1
     one = min(1, last)
     return one, last if _is_vector(each.loop_kind) else one
-
-
-def _variables(block: loop.BlockOp, moved: loop.ForOp | None, place: int) -> dict[SSAValue, int]:
-    """Return a block's variables with all loops at their first iteration, except one."""
-    value = None if moved is None else moved.induction_variable
-    operands = [place if operand is value else 0 for operand in block.operands_]
-    bindings = block.bindings.data.results
-    return {v: e.eval(operands, []) for v, e in zip(block.iter_vars, bindings, strict=True)}
-
-
-def _address(
-    op: loop.LoadOp | loop.StoreOp, variables: dict[SSAValue, int], strides: Sequence[int]
-) -> int:
-    indices = [variables.get(value, 0) for value in op.indices]
-    places = (expr.eval(indices, []) for expr in op.map.data.results)
-    return sum(place * stride for place, stride in zip(places, strides, strict=True))

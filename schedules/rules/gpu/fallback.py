@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import spatial_loops
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
 @schedule_rule(target="gpu", priority=0)
@@ -18,7 +18,7 @@ class Fallback:
     closed = "gpu-generic has the choices for such functions"
     last_resort = True
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def apply(self, sch: Schedule, facts: ThreadBlocks) -> Declined | None:
         for block in sch.blocks():
             element_a_thread(sch, block, facts)
         return None
@@ -32,7 +32,7 @@ class Unfused:
     closed = "loops that may depend on each other stay as they are"
     last_resort = True
 
-    def apply(self, sch: Schedule, facts: GpuFacts) -> Declined | None:
+    def apply(self, sch: Schedule, facts: ThreadBlocks) -> Declined | None:
         for block in sch.blocks():
             loops = sorted(spatial_loops(sch, block), key=sch.extent)
             if loops:
@@ -45,7 +45,7 @@ class Unfused:
 
 
 def element_a_thread(
-    sch: Schedule, block: Block, facts: GpuFacts, threads: int | None = None
+    sch: Schedule, block: Block, facts: ThreadBlocks, threads: int | None = None
 ) -> None:
     """Let each thread compute one element of a block, with sums in a register.
 

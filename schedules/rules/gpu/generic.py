@@ -21,7 +21,6 @@ from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import take_epilogue
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.fallback import element_a_thread
 from tcopt.schedules.rules.gpu.generic_space import (
     ELEMENTS,
@@ -42,6 +41,7 @@ from tcopt.schedules.rules.heaviest import heaviest
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
 
@@ -52,7 +52,7 @@ class GpuGeneric:
     name = "gpu-generic"
     template = True
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> GpuGenericSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> GpuGenericSpace | Declined:
         pattern = heaviest(sch)
         if pattern is None:
             return Declined("no block stores once in a loop of its own")
@@ -68,7 +68,7 @@ class GpuGeneric:
         return GpuGenericSpace(sch, pattern, makers, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: GpuGenericSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: GpuGenericSpace, choice: Choice
     ) -> Declined | None:
         block = sch.get_block(space.pattern.block.block_name.data)
         remark("schedule", sch.block_op(block), space.tile_text(choice))

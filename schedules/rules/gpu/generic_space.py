@@ -19,9 +19,7 @@ from tcopt.schedules.analysis.patterns import (
 )
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import WORD_BITS, GpuFacts
 from tcopt.schedules.rules.gpu.generic_reads import reads_of
-from tcopt.schedules.rules.gpu.shared_tile_choice import FETCH, WAIT, WORD
 from tcopt.schedules.rules.nests import loop_variables
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.sizes import sizes_up_to
@@ -36,6 +34,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, least, most, where
+from tcopt.support.machines.thread_blocks import WORD, WORD_BITS, LaunchWork, ThreadBlocks
 
 VIRTUAL, THREADS, PLACES, ELEMENTS = 1, 2, 3, 4
 """Levels of a spatial variable inside of the block level."""
@@ -66,10 +65,6 @@ ALIGNED = 64
 NO_VECTOR = -1
 """Value of the knob `vector` for no vectorised variable."""
 
-MEMORY_LOAD = 4.0
-"""Approximate cost of a load from memory in multiply-adds; one from shared memory costs one
-multiply-add."""
-
 
 class GpuGenericSpace(Space):
     """Tiles of a block, and where its operands are read from.
@@ -80,7 +75,7 @@ class GpuGenericSpace(Space):
     """
 
     def __init__(
-        self, sch: Schedule, pattern: BlockPattern, makers: Sequence[Block], facts: GpuFacts
+        self, sch: Schedule, pattern: BlockPattern, makers: Sequence[Block], facts: ThreadBlocks
     ):
         self.pattern, self.facts = pattern, facts
         block = sch.get_block(pattern.block.block_name.data)
@@ -249,30 +244,32 @@ class GpuGenericSpace(Space):
     # Cost.
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cost of the busiest core in multiply-add equivalents."""
-        facts, threads, results = self.facts, self.threads(k), self.results(k)
+        """Estimate the cycles of the launch."""
+        results, parts, fetched = self.results(k), self._parts(k), self._fetched(k)
         padded: Column = 1
         for v in self.reduce:
             terms = self.terms_of(k, v)
             padded = padded * ceil_div(self.pattern.extents[v], terms) * terms
-        per_term = results + self._loads(k)
-        idle = ceil_div(threads, facts.warp) * facts.warp
-        shared = self.shared_bytes(k) if self.reads else 0
-        blocks = self.blocks(k)
-        at_once = facts.resident(blocks, idle, results, shared)
-        fetched = self._fetched(k)
-        waits = WAIT / at_once / (1 + (k.ahead if self.reads else 0))
-        waits = where(fetched > 0, waits, 0.0)
-        work = idle * (padded * per_term + self._parts(k) * waits)
-        work = work + self._parts(k) * FETCH * fetched / WORD
-        exposed = 1 + 2 * facts.warp / (idle * at_once)
-        return facts.rounds(blocks) * work * exposed
+        near, far = self._loads(k)
+        waits = 1 / (1 + (k.ahead if self.reads else 0))
+        work = LaunchWork(
+            blocks=self.blocks(k),
+            threads=self.threads(k),
+            operations=padded * (results + near),
+            loads=padded * far,
+            copied=parts * fetched,
+            barriers=parts * where(fetched > 0, waits, 0.0),
+            values=results,
+            shared=self.shared_bytes(k) if self.reads else 0,
+        )
+        return self.facts.launch(work).total
 
-    def _loads(self, k: Point) -> Column:
-        """Return the cost of a thread's loads for one term, in multiply-adds."""
+    def _loads(self, k: Point) -> tuple[Column, Column]:
+        """Return a thread's loads for one term, from shared memory and from memory."""
         own = {v: self.part(k, v) // self.size_of(k, v, THREADS) for v in self.spatial}
         shared = {term: read for read in self.reads for term in read.terms}
-        total: Column = 0.0
+        near: Column = 0.0
+        far: Column = 0.0
         for term in self.pattern.terms:
             count: Column = 1
             for v, size in own.items():
@@ -280,11 +277,10 @@ class GpuGenericSpace(Space):
                     along = self.size_of(k, v, ELEMENTS)
                     lanes = where(k.vector == v, along, 1) if term.is_unit(v) else 1
                     count = count * size / lanes
-            cost: Column = MEMORY_LOAD * self._scatter(k, term)
-            if term in shared:
-                cost = where(getattr(k, shared[term].knob) != FROM_MEMORY, 1.0, cost)
-            total = total + count * cost
-        return total
+            is_near = getattr(k, shared[term].knob) != FROM_MEMORY if term in shared else False
+            near = near + where(is_near, count, 0.0)
+            far = far + where(is_near, 0.0, count * self._scatter(k, term))
+        return near, far
 
     def _scatter(self, k: Point, term: StridedAccess) -> Column:
         """Return the slowdown of a load if adjacent threads access non-contiguous elements."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.fallback import element_a_thread
 from tcopt.schedules.rules.gpu.injective_space import (
     Elements,
@@ -23,6 +22,7 @@ from tcopt.schedules.rules.gpu.injective_space import (
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
 @schedule_rule(target="gpu", priority=20)
@@ -31,14 +31,14 @@ class Injective:
 
     name = "gpu-injective"
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> InjectiveSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> InjectiveSpace | Declined:
         blocks = sch.blocks()
         if any(sch.block_op(block).is_reduction for block in blocks):
             return Declined("a block reduces")
         return InjectiveSpace(sch, open_blocks(sch, blocks), facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: InjectiveSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: InjectiveSpace, choice: Choice
     ) -> Declined | None:
         for block in sch.blocks():
             schedule_injective(sch, block, facts, space.chosen(block, choice))
@@ -46,7 +46,7 @@ class Injective:
 
 
 def schedule_injective(
-    sch: Schedule, block: Block, facts: GpuFacts, chosen: Elements | None = None
+    sch: Schedule, block: Block, facts: ThreadBlocks, chosen: Elements | None = None
 ) -> None:
     """Schedule one block in a separate launch.
 

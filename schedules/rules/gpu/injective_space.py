@@ -10,7 +10,6 @@ from math import prod
 from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
@@ -24,6 +23,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, least, where
+from tcopt.support.machines.thread_blocks import WORD, LaunchWork, ThreadBlocks
 
 THREADS = (32, 64, 128, 256, 512, 1024)
 """Candidate numbers of threads per block."""
@@ -38,11 +38,11 @@ class Elements:
         lanes: adjacent elements of a row that a thread handles as a vector.
     """
 
-    threads: int
-    lanes: int
+    threads: Column
+    lanes: Column
 
 
-def usual_elements(pattern: BlockPattern, facts: GpuFacts) -> Elements:
+def usual_elements(pattern: BlockPattern, facts: ThreadBlocks) -> Elements:
     """Return vectors if rows can be vectorised and there is work for all concurrent threads."""
     lanes = row_lanes(pattern, facts)
     if lanes > 1 and pattern.work < lanes * facts.running:
@@ -52,26 +52,31 @@ def usual_elements(pattern: BlockPattern, facts: GpuFacts) -> Elements:
 
 
 def elements_time(
-    work: Column, bytes_each: float, threads: Column, lanes: Column, facts: GpuFacts
+    count: Column, bytes_each: float, threads: Column, lanes: Column, facts: ThreadBlocks
 ) -> Column:
-    """Estimate the cycles of a launch without reductions.
-
-    The cost is the bytes moved by the memory bandwidth, which few threads cannot saturate, with
-    partial blocks and warps rounded up.
+    """Estimate the cycles of a launch without reductions, from its start.
 
     Args:
-        work: number of elements.
+        count: number of elements.
         bytes_each: bytes moved per element.
         threads: threads of a block.
         lanes: elements of a thread.
     """
-    whole = ceil_div(ceil_div(work, lanes), threads) * threads * lanes
-    busy = least(whole / facts.running, 1.0)
-    idle = ceil_div(threads, facts.warp) * facts.warp / threads
-    return facts.start + whole * bytes_each * idle / facts.memory_rate / busy
+    blocks = ceil_div(ceil_div(count, lanes), threads)
+    moved = facts.whole_warps(threads) * lanes * bytes_each
+    work = LaunchWork(
+        blocks=blocks, threads=threads, far=moved, in_flight=lanes * WORD, moved=blocks * moved
+    )
+    return facts.start + facts.launch(work).total
 
 
-def thread_counts(usual: int, facts: GpuFacts) -> tuple[int, ...]:
+def elements_cycles(pattern: BlockPattern, elements: Elements, facts: ThreadBlocks) -> Column:
+    """Estimate the cycles of a block without reductions in a launch of its own."""
+    bytes_each = sum(each.element_bytes for each in operands_of(pattern))
+    return elements_time(pattern.work, bytes_each, elements.threads, elements.lanes, facts)
+
+
+def thread_counts(usual: int, facts: ThreadBlocks) -> tuple[int, ...]:
     """Return candidate numbers of threads per block."""
     return tuple(sorted({*(n for n in THREADS if n <= facts.max_threads), usual}))
 
@@ -83,7 +88,7 @@ class InjectiveSpace(Space):
         blocks: the blocks with loops and a pattern; other blocks have no knobs.
     """
 
-    def __init__(self, sch: Schedule, blocks: Mapping[Block, BlockPattern], facts: GpuFacts):
+    def __init__(self, sch: Schedule, blocks: Mapping[Block, BlockPattern], facts: ThreadBlocks):
         self.blocks, self.facts = dict(blocks), facts
         self._usual = {each: usual_elements(p, facts) for each, p in blocks.items()}
         knobs: list[Knob] = []
@@ -123,9 +128,8 @@ class InjectiveSpace(Space):
         """Estimate the cycles of all launches."""
         total: Column = 0.0
         for block, pattern in self.blocks.items():
-            threads, lanes = self._at(k, block)
-            bytes_each = sum(each.element_bytes for each in operands_of(pattern))
-            total = total + elements_time(pattern.work, bytes_each, threads, lanes, self.facts)
+            elements = Elements(*self._at(k, block))
+            total = total + elements_cycles(pattern, elements, self.facts)
         return total
 
     def default(self) -> dict[str, int]:

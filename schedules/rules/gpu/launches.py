@@ -13,6 +13,7 @@ traffic. A pointwise consumer of a reduction is computed by the thread that hold
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from math import prod
 
 from tcopt.dialects.loop import BlockOp, LoadOp, StoreOp
@@ -21,13 +22,15 @@ from tcopt.schedules.analysis.patterns import BlockPattern, body_cost, match_blo
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import reads_in_place, reads_pointwise
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
+from tcopt.schedules.rules.gpu.injective_space import elements_cycles, usual_elements
+from tcopt.schedules.rules.gpu.reduction_plan import choose_sharing, sharing_cycles
 from tcopt.schedules.rules.gpu.shared_reduction import share_reduction
 from tcopt.schedules.rules.gpu.sharing_space import SharingSpace
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
 from tcopt.support.errors import ScheduleError
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 MOST_REPEATED = 64
 """Maximum cost of a block that each of its readers recomputes, about a few math functions."""
@@ -39,19 +42,19 @@ class Launches:
 
     name = "gpu-launches"
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> SharingSpace | Declined:
         if not any(sch.block_op(block).is_reduction for block in sch.blocks()):
             return Declined("no block reduces")
         return launches_space(sch, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: SharingSpace, choice: Choice
     ) -> Declined | None:
         schedule_launches(sch, facts, space, choice)
         return None
 
 
-def launches_space(sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
+def launches_space(sch: Schedule, facts: ThreadBlocks) -> SharingSpace | Declined:
     """Return the space for launches per reduction, or decline."""
     for block in sch.blocks():
         op = sch.block_op(block)
@@ -64,13 +67,31 @@ def launches_space(sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
     return SharingSpace(_longest(sch), facts)
 
 
+def launches_cycles(sch: Schedule, facts: ThreadBlocks) -> float:
+    """Estimate the cycles of the launches of a function; see `schedule_launches`."""
+    sch, total = Schedule(sch.func.clone()), 0.0
+    repeat_elements(sch)
+    for block in sch.blocks():
+        op = sch.block_op(block)
+        pattern = match_block(op)
+        if pattern is not None and op.is_reduction:
+            sharing = asdict(choose_sharing(pattern, facts))
+            del sharing["is_across"]
+            total += sharing_cycles(pattern, facts, **sharing)
+        elif pattern is not None:
+            total += elements_cycles(pattern, usual_elements(pattern, facts), facts)
+    return total
+
+
 def _longest(sch: Schedule) -> BlockPattern:
     """Return the reduction with the most terms."""
     patterns = (match_block(sch.block_op(block)) for block in sch.blocks())
     return max((p for p in patterns if p is not None and p.reduce), key=lambda p: p.work)
 
 
-def schedule_launches(sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice) -> None:
+def schedule_launches(
+    sch: Schedule, facts: ThreadBlocks, space: SharingSpace, choice: Choice
+) -> None:
     """Schedule each block of a function in separate launches."""
     repeat_elements(sch)
     longest = space.pattern.block.block_name.data

@@ -19,16 +19,16 @@ from dataclasses import dataclass
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.launches import is_update, repeat_elements
-from tcopt.schedules.rules.gpu.reduction_plan import Sharing, better_apart, term_lanes
+from tcopt.schedules.rules.gpu.launches import is_update, launches_cycles, repeat_elements
+from tcopt.schedules.rules.gpu.reduction_plan import Sharing, term_lanes
 from tcopt.schedules.rules.gpu.reduction_space import AGAIN, THREAD, ReductionSpace, row_loops
 from tcopt.schedules.rules.gpu.shared_reduction import accumulate, take_turns
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import is_spatial
-from tcopt.schedules.spaces.space import Choice
+from tcopt.schedules.spaces.space import Choice, Point
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
 
@@ -38,25 +38,26 @@ class Reduction:
 
     name = "gpu-reduction"
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> ReductionSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> ReductionSpace | Declined:
         blocks = sch.blocks()
         if not any(sch.block_op(block).is_reduction for block in blocks):
             return Declined("no block reduces")
         patterns = [match_block(sch.block_op(block)) for block in blocks]
         if any(p is not None and p.is_contraction and len(p.terms) > 1 for p in patterns):
             return Declined("a block adds products of two operands")
-        if reason := better_apart(sch, facts):
-            return Declined(reason)
         copy = Schedule(sch.func.clone())
         found = _outer_rows(copy)
         if isinstance(found, Declined):
             return found
         space = ReductionSpace(copy, *found, facts)
-        refusal = space.refusal()
-        return space if refusal is None else Declined(refusal)
+        if refusal := space.refusal():
+            return Declined(refusal)
+        if launches_cycles(sch, facts) < space.estimate(Point(space.default())):
+            return Declined("launches for each step are estimated to take less time")
+        return space
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: ReductionSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: ReductionSpace, choice: Choice
     ) -> Declined | None:
         found = _outer_rows(sch)
         if isinstance(found, Declined):
@@ -100,7 +101,7 @@ def _outer_rows(sch: Schedule) -> tuple[Block, list[Loop]] | Declined:
 
 
 def _thread_a_row(
-    sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: GpuFacts
+    sch: Schedule, final: Block, rows: list[Loop], threads: int, facts: ThreadBlocks
 ) -> None:
     """Let one thread compute a whole row, with each reduction in a register."""
     thread = spread(sch, rows, facts, threads)
@@ -116,7 +117,7 @@ def _thread_a_row(
 
 
 def _block_a_row(
-    sch: Schedule, final: Block, rows: list[Loop], sharers: Sharers, facts: GpuFacts
+    sch: Schedule, final: Block, rows: list[Loop], sharers: Sharers, facts: ThreadBlocks
 ) -> Declined | None:
     """Let the threads of a block compute the steps of a row one after the other."""
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0] if rows else _unit_row(sch, final)
@@ -155,7 +156,7 @@ def _unit_row(sch: Schedule, final: Block) -> Loop:
 
 
 def _share(
-    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
+    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: ThreadBlocks
 ) -> None:
     """Distribute the elements of a row over the threads of a block, in vectors if possible."""
     pattern = match_block(sch.block_op(block))
@@ -170,7 +171,7 @@ def _share(
 
 
 def _reduce_together(
-    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: GpuFacts
+    sch: Schedule, block: Block, loops: list[Loop], sharers: Sharers, facts: ThreadBlocks
 ) -> None:
     """Reduce each thread's share in a register; `lower-thread-reductions` combines the shares."""
     pattern = match_block(sch.block_op(block))

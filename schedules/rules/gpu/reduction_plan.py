@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -9,11 +10,13 @@ from tcopt.schedules.analysis.patterns import (
     BlockPattern,
     StridedAccess,
     access_bits,
+    body_cost,
     element_bits,
-    match_block,
+    step_bytes,
 )
-from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.schedules.rules.operands import BYTE
+from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, where
+from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 
 TERMS_A_THREAD = 4
 """Minimum number of terms of a sum per thread."""
@@ -24,20 +27,14 @@ TERMS_A_PART = 16
 MOST_PARTS = 512
 """Maximum number of partial results of an element: a block combines them in a step or two."""
 
+STEPS = 8
+"""Maximum number of terms that a thread loads before it adds them."""
+
 BLOCKS_A_CORE = 2
 """Blocks per core that keep memory accesses in flight while others synchronise their threads."""
 
-BLOCK_RATE = 8.0
-"""Approximate bytes per cycle that one block fetches: each thread has a few loads in flight."""
-
 NEIGHBOURS = 32
 """Adjacent results whose terms are loaded together: those of a warp, or a cache line."""
-
-SCATTERED = 8.0
-"""Slowdown of loads of single words from different lines of memory."""
-
-BYTE = 8
-"""Bits of a byte."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ class Sharing:
         return f"{self.threads} threads for each of {self.rows} results a block{parts}"
 
 
-def choose_sharing(pattern: BlockPattern, facts: GpuFacts, may_split: bool = True) -> Sharing:
+def choose_sharing(pattern: BlockPattern, facts: ThreadBlocks, may_split: bool = True) -> Sharing:
     """Choose how to share a reduction: as many threads as have enough work, with coalesced loads.
 
     Args:
@@ -86,53 +83,67 @@ def choose_sharing(pattern: BlockPattern, facts: GpuFacts, may_split: bool = Tru
     return Sharing(rows, threads, is_across, parts, term_lanes(pattern, facts, threads * parts))
 
 
-def _parts(pattern: BlockPattern, facts: GpuFacts, blocks: int, rows: int, threads: int) -> int:
+def _parts(pattern: BlockPattern, facts: ThreadBlocks, blocks: int, rows: int, threads: int) -> int:
     """Return the number of blocks that share each result; 1 if that would not pay off."""
     length = prod(pattern.extents[v] for v in pattern.reduce)
     idle = BLOCKS_A_CORE * facts.cores // max(blocks, 1)
     parts = min(idle, length // (threads * TERMS_A_PART), MOST_PARTS)
     if parts < 2:
         return 1
-    return parts if rows * _row_time(pattern) * (1 - 1 / parts) > facts.start else 1
+    lanes = term_lanes(pattern, facts, threads * parts)
+    whole, divided = (
+        sharing_cycles(pattern, facts, rows=rows, threads=threads, parts=each, lanes=lanes)
+        for each in (1, parts)
+    )
+    return parts if divided < whole else 1
 
 
-def _row_time(pattern: BlockPattern) -> float:
-    """Return the cycles in which one block fetches the terms of a result."""
+def sharing_cycles(
+    pattern: BlockPattern,
+    facts: ThreadBlocks,
+    *,
+    rows: Column,
+    threads: Column,
+    parts: Column = 1,
+    lanes: Column = 1,
+) -> Column:
+    """Estimate the cycles of a reduction in a launch of its own, or two for several parts.
+
+    Args:
+        rows, threads, parts, lanes: as in `Sharing`.
+    """
+    count = prod(pattern.extents[v] for v in pattern.spatial)
     length = prod(pattern.extents[v] for v in pattern.reduce)
-    return length * term_bits(pattern) / BYTE / BLOCK_RATE
+    size, is_across = term_bits(pattern) / BYTE, has_neighbouring_rows(pattern)
+    step = neighbour_step(pattern, pattern.spatial if is_across else pattern.reduce)
+    # Adjacent rows or terms are few.
+    step = most(step, facts.sector / (rows if is_across else threads))
+    blocks = ceil_div(count, rows) * parts
+    loaded = length / parts * rows * size
+    work = LaunchWork(
+        blocks=blocks,
+        threads=rows * threads,
+        operations=length / parts / threads * body_cost(pattern.block),
+        barriers=where(threads > 1, 1, 0),
+        far=loaded * facts.scattered(step, size),
+        in_flight=least(lanes * facts.in_flight, STEPS) * size,
+        moved=blocks * loaded,
+    )
+    return facts.launch(work).total + facts.start * where(parts > 1, 2, 1)
 
 
-def better_apart(sch: Schedule, facts: GpuFacts) -> str | None:
-    """Return why separate launches are estimated to beat one block per row; None if not."""
-    saved, launches = 0.0, 0
-    for block in sch.blocks():
-        op = sch.block_op(block)
-        pattern = match_block(op)
-        if pattern is None or not op.is_reduction:
-            continue
-        sharing = choose_sharing(pattern, facts)
-        launches += 1 if sharing.parts == 1 else 2
-        count = prod(pattern.extents[v] for v in pattern.spatial)
-        # With one block per row, the loads of adjacent rows are scattered.
-        rounds = ceil(count / (BLOCKS_A_CORE * facts.cores))
-        alone = rounds * _row_time(pattern) * (SCATTERED if sharing.is_across else 1.0)
-        blocks = ceil(count / sharing.rows) * sharing.parts
-        shared = ceil(blocks / (BLOCKS_A_CORE * facts.cores)) * sharing.rows / sharing.parts
-        # If the row's elements are written, it is read once more.
-        passes = 1 if not sch.consumers(block) else 2
-        saved += passes * (alone - shared * _row_time(pattern))
-    if saved > launches * facts.start:
-        return "rows are few and long: launches for each step are estimated to take less time"
-    return None
+def row_threads(length: int, facts: ThreadBlocks, count: int | None = None) -> int:
+    """Return the number of threads that share a row of `length` elements, with a few for each.
 
-
-def row_threads(length: int, facts: GpuFacts) -> int:
-    """Return the number of threads that share a row of `length` elements, with a few for each."""
-    most = facts.block_threads(ceil(length / TERMS_A_THREAD))
+    Args:
+        count: number of rows; if cores have one at most, a block may have all threads of a core.
+    """
+    is_alone = count is not None and count <= facts.cores
+    most = facts.max_threads if is_alone else facts.block_threads(ceil(length / TERMS_A_THREAD))
     return max(min(most, power_of_two(length // TERMS_A_THREAD + 1) // 2), min(facts.warp, most))
 
 
-def term_lanes(pattern: BlockPattern, facts: GpuFacts, threads: int) -> int:
+def term_lanes(pattern: BlockPattern, facts: ThreadBlocks, threads: int) -> int:
     """Return the number of adjacent terms that a thread loads at once.
 
     These are whole vectors, if each thread has enough of them.
@@ -157,7 +168,7 @@ def term_bits(pattern: BlockPattern) -> int:
 
 def has_neighbouring_rows(pattern: BlockPattern) -> bool:
     """Whether the largest operand is contiguous along results rather than along terms."""
-    heavy = max(pattern.terms, key=lambda term: _footprint(term, pattern), default=None)
+    heavy = _largest(pattern)
     if heavy is None:
         return False
     moving = [v for v in pattern.variables if pattern.extents[v] > 1]
@@ -167,8 +178,23 @@ def has_neighbouring_rows(pattern: BlockPattern) -> bool:
     return max(across, default=0) > max(along, default=0)
 
 
-def _footprint(term: StridedAccess, pattern: BlockPattern) -> int:
-    return prod(extent for v, extent in enumerate(pattern.extents) if term.uses(v))
+def neighbour_step(pattern: BlockPattern, variables: Sequence[int]) -> int:
+    """Return the bytes between loads of the largest operand by threads that are adjacent along
+    results or terms; 0 if these do not move it."""
+    heavy = _largest(pattern)
+    if heavy is None:
+        return 0
+    steps = [abs(step_bytes(heavy, v)) for v in variables if pattern.extents[v] > 1]
+    return min(filter(None, steps), default=0)
+
+
+def _largest(pattern: BlockPattern) -> StridedAccess | None:
+    """Return the operand with most elements."""
+
+    def size(term: StridedAccess) -> int:
+        return prod(extent for v, extent in enumerate(pattern.extents) if term.uses(v))
+
+    return max(pattern.terms, key=size, default=None)
 
 
 def power_of_two(number: int) -> int:

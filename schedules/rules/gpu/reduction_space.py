@@ -7,18 +7,14 @@ from functools import cached_property
 from math import prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
-from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
+from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block, total_cost
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective_space import thread_counts
 from tcopt.schedules.rules.gpu.launches import is_update, repeat_elements
 from tcopt.schedules.rules.gpu.reduction_plan import (
-    BLOCK_RATE,
-    BLOCKS_A_CORE,
-    BYTE,
-    SCATTERED,
-    has_neighbouring_rows,
+    STEPS,
+    neighbour_step,
     row_threads,
     term_bits,
     term_lanes,
@@ -26,7 +22,7 @@ from tcopt.schedules.rules.gpu.reduction_plan import (
 from tcopt.schedules.rules.gpu.thread_levels import deal
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.nests import variable_loops
-from tcopt.schedules.rules.operands import operands_of
+from tcopt.schedules.rules.operands import BYTE, operands_of
 from tcopt.schedules.rules.rows import Rows
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.spaces.space import (
@@ -38,7 +34,8 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.arithmetic.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import ceil_div, least, where
+from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 
 THREAD, BLOCK = 0, 1
 """Whether a thread or a block computes a row."""
@@ -58,12 +55,6 @@ ENOUGH = 4
 LONG_COLUMN = 128
 """Length of adjacent rows from which one thread is too slow."""
 
-NEARER = 4.0
-"""Approximate speed-up of rereading elements that are kept."""
-
-MEETING = 100.0
-"""Approximate cycles to combine the results of all threads of a block."""
-
 
 class ReductionSpace(Space):
     """How rows are mapped to threads, and whether elements are kept between passes over a row.
@@ -74,7 +65,7 @@ class ReductionSpace(Space):
         rows: the loops over rows.
     """
 
-    def __init__(self, sch: Schedule, final: Block, rows: Sequence[Loop], facts: GpuFacts):
+    def __init__(self, sch: Schedule, final: Block, rows: Sequence[Loop], facts: ThreadBlocks):
         self.facts, self._sch, self._final = facts, sch, final
         reductions = [block for block in sch.blocks() if sch.block_op(block).is_reduction]
         found = {block: match_block(sch.block_op(block)) for block in reductions}
@@ -98,7 +89,7 @@ class ReductionSpace(Space):
         self._usual_elements = AGAIN if self.kept > self._room[self._usual_row] else KEPT
         self._usual_threads = {
             THREAD: facts.block_threads(self.count),
-            BLOCK: row_threads(self.length, facts),
+            BLOCK: row_threads(self.length, facts, self.count),
         }
         self._lanes = max(
             term_lanes(self.pattern, facts, 1), *(_row_lanes(sch, b, facts) for b in sch.blocks())
@@ -120,9 +111,7 @@ class ReductionSpace(Space):
     @cached_property
     def kept_again(self) -> int:
         """Number of elements that are kept of a row if cheap ones are recomputed."""
-        copy = Schedule(self._sch.func.clone())
-        repeat_elements(copy)
-        return _kept(copy, self.count, self._final)
+        return _kept(self._repeated, self.count, self._final)
 
     def refusal(self) -> str | None:
         """Return why the default choice is illegal; None if it is legal."""
@@ -150,21 +139,41 @@ class ReductionSpace(Space):
         return (kept <= room) & able & fits & plain & other
 
     def estimate(self, k: Point) -> Column:
-        """Estimate cycles: bytes that the busiest core fetches, and combining threads."""
-        facts, alone = self.facts, k.row == THREAD
-        blocks = where(alone, ceil_div(self.count, k.threads), self.count)
-        rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)
-        terms = self.length * where(alone, k.threads, 1)
-        # Adjacent rows are contiguous for adjacent threads with one row each.
-        beside = has_neighbouring_rows(self.pattern)
-        scattered = where(alone != beside, SCATTERED / 2, 1.0)
-        waiting = most(facts.warp / k.threads, 1.0)
-        lanes = where(alone | (k.vectors == 0), 1, least(self._lanes, 4))
-        fetch = terms * term_bits(self.pattern) / BYTE / BLOCK_RATE * scattered * waiting
-        nearer = where(k.elements == KEPT, 1 / NEARER if self.kept else 1.0, 1.0)
-        passes = 1 + (self.steps - 1 + int(self.kept > 0)) * nearer
-        meetings = where(alone, 0.0, MEETING * self.steps)
-        return rounds * (passes * fetch / (0.5 + 0.5 * lanes) + meetings)
+        """Estimate the cycles of the launch."""
+        facts, pattern, alone = self.facts, self.pattern, k.row == THREAD
+        size = term_bits(pattern) / BYTE
+        lanes = where(alone | (k.vectors == 0), 1, least(self._lanes, facts.words))
+        rows = where(alone, k.threads, 1)
+        loaded = self.length * rows * size
+        again = loaded * (self.steps - 1 + int(self.kept > 0))
+        is_kept = (k.elements == KEPT) & (self.kept > 0)
+        across, along = (neighbour_step(pattern, v) for v in (pattern.spatial, pattern.reduce))
+        step, blocks = where(alone, across, along), ceil_div(self.count, rows)
+        costs = where(k.elements == AGAIN, *(self._row_costs[way] for way in (AGAIN, KEPT)))
+        work = LaunchWork(
+            blocks=blocks,
+            threads=k.threads,
+            operations=costs * rows / k.threads,
+            barriers=where(alone, 0, self.steps),
+            near=where(is_kept, again, 0),
+            far=(loaded + where(is_kept, 0, again)) * facts.scattered(step, size),
+            in_flight=least(lanes * facts.in_flight, STEPS) * size,
+            moved=blocks * loaded,
+        )
+        return facts.start + facts.launch(work).total
+
+    @cached_property
+    def _row_costs(self) -> dict[int, float]:
+        """Operations of a row, with elements kept or recomputed."""
+        ways = {KEPT: self._sch, AGAIN: self._repeated}
+        return {way: _row_cost(sch, self.count) for way, sch in ways.items()}
+
+    @cached_property
+    def _repeated(self) -> Schedule:
+        """The schedule with cheap elements recomputed by their readers."""
+        copy = Schedule(self._sch.func.clone())
+        repeat_elements(copy)
+        return copy
 
     def default(self) -> dict[str, int]:
         """Return the choice that the length and layout of rows suggest."""
@@ -253,11 +262,16 @@ def _kept(sch: Schedule, count: int, final: Block) -> int:
     return sum(_row_elements(each, count) for each in patterns if each is not None)
 
 
+def _row_cost(sch: Schedule, count: int) -> float:
+    """Return the operations for each row."""
+    return sum(total_cost(sch.block_op(block)) for block in sch.blocks()) / count
+
+
 def _row_elements(pattern: BlockPattern, count: int) -> int:
     """Return the number of elements that a block computes for each row."""
     return -(-prod(buffer_shape(pattern.store.buffer)) // count)
 
 
-def _row_lanes(sch: Schedule, block: Block, facts: GpuFacts) -> int:
+def _row_lanes(sch: Schedule, block: Block, facts: ThreadBlocks) -> int:
     pattern = match_block(sch.block_op(block))
     return 1 if pattern is None else row_lanes(pattern, facts)

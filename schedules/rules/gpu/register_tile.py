@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import Dot, dot_of, lane_dim
@@ -26,7 +27,6 @@ from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, stores_neighbours, take_epilogue
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.threads import spread, write_out
 from tcopt.schedules.rules.nests import variable_loops
@@ -44,6 +44,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
@@ -57,9 +58,6 @@ WRITTEN_CHOICES = (16, 32, 64, 128, 256)
 
 MOST_STEPS = 16
 """Maximum number of unrolled steps of a reduction, however few multiply-adds each has."""
-
-LOAD = 4.0
-"""Approximate cost of a load, in multiply-adds."""
 
 BROADCAST = 0.5
 """Cost of a load in vector multiply-adds, if threads are loops of a CPU."""
@@ -93,14 +91,14 @@ class RegisterTiles:
     name = "gpu-register-tile"
     provides = (CONTRACTION,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> RegisterTileSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> RegisterTileSpace | Declined:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return pattern
         return open_tiles(pattern, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: RegisterTileSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: RegisterTileSpace, choice: Choice
     ) -> Declined | None:
         tile, written = RegisterTile(choice["rows"], choice["lanes"]), choice["written"]
         parts = space.pattern, space.rows, space.columns
@@ -112,7 +110,7 @@ class RegisterTiles:
 class RegisterTileSpace(Space):
     """Tile of a thread, and how much of its sum is unrolled."""
 
-    def __init__(self, pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, rows: int | None, columns: int, facts: ThreadBlocks):
         self.pattern, self.rows, self.columns, self.facts = pattern, rows, columns, facts
         self.dot = dot_of(pattern, facts.capabilities)
         lanes = column_lanes(pattern, columns, facts, self.dot)
@@ -136,9 +134,9 @@ class RegisterTileSpace(Space):
         return (k.rows <= MOST_ROWS) & self.valid(k)
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cost of the concurrent threads in multiply-add equivalents."""
+        """Estimate the cycles of the launch."""
         tile = RegisterTile(k.rows, k.lanes)
-        return _cost(tile, self.pattern, self.rows, self.columns, self.facts)
+        return _cycles(tile, self.pattern, self.rows, self.columns, self.facts)
 
     def ties(self, k: Point) -> Sequence[Column]:
         return (-k.rows * k.lanes,)
@@ -173,7 +171,7 @@ class RegisterTileSpace(Space):
         return operands_of(self.pattern)
 
 
-def open_tiles(pattern: BlockPattern, facts: GpuFacts) -> RegisterTileSpace | Declined:
+def open_tiles(pattern: BlockPattern, facts: ThreadBlocks) -> RegisterTileSpace | Declined:
     """Return the space of tiles of a contraction with operands in memory, or decline."""
     columns = columns_of(pattern)
     if columns is None:
@@ -221,7 +219,7 @@ def rows_of(pattern: BlockPattern, columns: int, lane: int | None = None) -> int
 
 
 def column_lanes(
-    pattern: BlockPattern, columns: int, facts: GpuFacts, dot: Dot | None = None
+    pattern: BlockPattern, columns: int, facts: ThreadBlocks, dot: Dot | None = None
 ) -> int:
     """Return the lanes of a vector along columns.
 
@@ -233,9 +231,10 @@ def column_lanes(
     return lanes if plain or not facts.in_lockstep else 1
 
 
-def _cost(
-    tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int, facts: GpuFacts
+def _cycles(
+    tile: RegisterTile, pattern: BlockPattern, rows: int | None, columns: int, facts: ThreadBlocks
 ) -> Column:
+    """Estimate the cycles of a launch with a tile for each thread."""
     sizes = {rows: tile.rows, columns: tile.lanes}
     threads: Column = 1
     for v in pattern.spatial:
@@ -243,16 +242,23 @@ def _cost(
     uneven: Column = 1.0
     if rows is not None:
         uneven = where(pattern.extents[rows] % tile.rows == 0, 1.0, UNEVEN)
+    uneven = uneven * prod(pattern.extents[v] for v in pattern.reduce)
+    operations, loads = tile.rows * tile.lanes, tile.rows + 1
     if not facts.in_lockstep:
-        return uneven * threads * _thread_cost(tile, pattern, columns)
-    waves = ceil_div(threads, facts.running)
-    return uneven * waves * (tile.rows * tile.lanes + LOAD * (tile.rows + 1))
+        operations, loads = facts.words * _thread_operations(tile, pattern, columns), 0
+    work = LaunchWork(
+        blocks=ceil_div(threads, facts.usual_threads),
+        threads=facts.usual_threads,
+        operations=uneven * operations,
+        loads=uneven * loads,
+    )
+    return facts.launch(work).total
 
 
-def _thread_cost(tile: RegisterTile, pattern: BlockPattern, columns: int) -> Column:
-    """Return the cost of one term if threads are loops of a CPU.
+def _thread_operations(tile: RegisterTile, pattern: BlockPattern, columns: int) -> Column:
+    """Return the vector operations for one term if threads are loops of a CPU.
 
-    An operation on a whole vector costs 1, and non-contiguous vectors are gathered by element.
+    Vectors that are not contiguous are gathered by element.
     """
     gathered = any(t.uses(columns) and not t.is_unit(columns) for t in pattern.terms)
     loads = tile.rows + (tile.lanes if gathered else 1)
@@ -266,7 +272,7 @@ def schedule_tile(
     rows: int | None,
     columns: int,
     tile: RegisterTile,
-    facts: GpuFacts,
+    facts: ThreadBlocks,
     dot: Dot | None = None,
     written: int = WRITTEN_OUT,
 ) -> list[Block]:

@@ -1,16 +1,15 @@
 """Estimate the time of scheduled launches on a GPU, and its lower bound by a roofline model.
 
 Both are rough, and only meaningful where they differ by a large factor. The lower bound is that of
-a roofline: a launch, and all operations on all cores, or each byte moved once. The estimate depends
-on the scheduled loops: rounds of blocks, threads of a block, coalescing of loads, and the latency
-that a thread with much serial work exposes.
+a single launch. The estimate depends on the scheduled loops: rounds of blocks, threads of a block,
+coalescing of loads, and the latency that a thread with much serial work exposes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -22,27 +21,14 @@ from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.analysis.patterns import (
     body_cost,
     buffer_bits,
-    element_bits,
     match_block,
 )
-from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.reduction_plan import BYTE
 from tcopt.schedules.rules.gpu.tensor_core_roles import matrix_products, mmas_for
+from tcopt.schedules.rules.operands import BYTE
+from tcopt.schedules.rules.roofline import address, block_variables, limit_cycles
 from tcopt.schedules.rules.rule import Declined, Estimate, target_estimate
-from tcopt.schedules.state.state import blocks_under, buffers_read, buffers_written
-from tcopt.support.machines.machine import kernel_cycles, nanoseconds
-
-ON_THEIR_WAY = 4
-"""Number of independent loads that a thread has in flight."""
-
-WAIT = 4.0
-"""Latency of an instruction in cycles."""
-
-SECTOR = 32
-"""Bytes of memory that are moved for a single element."""
-
-DOT = 4.0
-"""Byte products in the time of one multiply-add."""
+from tcopt.support.machines.machine import nanoseconds
+from tcopt.support.machines.thread_blocks import LaunchCycles, LaunchWork, ThreadBlocks
 
 
 @dataclass
@@ -67,27 +53,31 @@ class _Launch:
     scattered: float = 0.0
     chain: float = 0.0
 
-    def cycles(self, facts: GpuFacts) -> tuple[float, str]:
+    def cycles(self, facts: ThreadBlocks) -> tuple[float, str]:
         """Return the cycles of the launch, and its main cost."""
-        rounds = facts.rounds(self.grid)
-        resident = max(min(facts.core_threads // self.threads, rounds), 1)
-        width = min(facts.multiply_adds, self.threads * resident)
-        far = self.grid * self.scattered / facts.memory_rate
+        work = LaunchWork(
+            blocks=self.grid,
+            threads=self.threads,
+            operations=self.issued / self.threads,
+            near=self.loaded,
+            moved=self.grid * self.scattered,
+            chain=self.chain,
+        )
+        cycles = facts.launch(work)
         is_apart = self.apart > self.loaded / 2
-        loads = "neighbouring threads load what lies apart" if is_apart else "it loads too much"
-        costs = {
-            "its threads wait for memory and for one another": self.chain * ceil(rounds / resident),
-            loads: max(far, rounds * self.loaded / facts.near_rate),
-            "it computes too much": rounds * self.issued / width,
-        }
-        reason = max(costs, key=lambda each: costs[each])
+        reasons = LaunchCycles(
+            "it computes too much",
+            "neighbouring threads load what lies apart" if is_apart else "it loads too much",
+            "its threads wait for memory and for one another",
+        )
+        reason = max(zip(cycles, reasons, strict=True))[1]
         if self.grid * self.threads < facts.cores * facts.warp:
             reason = f"{self.grid} blocks of {self.threads} threads on {facts.cores} cores"
-        return max(costs.values()), reason
+        return cycles.total, reason
 
 
 @target_estimate("gpu")
-def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estimate | None:
+def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: ThreadBlocks) -> Estimate | None:
     """Return the estimated time of a scheduled function; None if it has no launches."""
     nests = [op for op in after.body.block.ops if isinstance(op, loop.ForOp | loop.BlockOp)]
     launches = [each for each in (_launch(nest, facts) for nest in nests) if each is not None]
@@ -100,31 +90,27 @@ def estimate(before: loop.FuncOp, after: loop.FuncOp, facts: GpuFacts) -> Estima
     if costs[worst][0] < facts.start and len(launches) > 1:
         reason = f"{len(launches)} launches"
     # Every access reads or writes memory at least once.
-    limit = limit_cycles(before, facts)
+    limit = lower_bound(before, facts)
     ns, least = nanoseconds(max(cycles, limit), facts), nanoseconds(limit, facts)
     return Estimate(ns, least, reason)
 
 
-def limit_cycles(function: loop.FuncOp, facts: GpuFacts) -> float:
-    """Return the lower bound: a launch, and the operations or the bytes of the arguments."""
-    compute, moved = 0.0, dict[SSAValue, int]()
-    for block in blocks_under(function):
-        count = prod(block.domain)
-        compute += count * _operations(block) / _rate(block, facts)
-        for buffer in {*buffers_read(block), *buffers_written(block)}:
-            if buffer in function.body.block.args:
-                used = min(count * element_bits(block), buffer_bits(buffer)) // BYTE
-                moved[buffer] = max(moved.get(buffer, 0), used)
-    return kernel_cycles(facts, compute, sum(moved.values()), cores=facts.cores, starts=1)
+def lower_bound(function: loop.FuncOp, facts: ThreadBlocks) -> float:
+    """Return the cycles of a launch that only computes, or only moves the arguments."""
+
+    def operations(block: loop.BlockOp) -> float:
+        return _operations(block) / _rate(block, facts)
+
+    return limit_cycles(function, facts, operations, starts=1)
 
 
-def _rate(block: loop.BlockOp, facts: GpuFacts) -> float:
+def _rate(block: loop.BlockOp, facts: ThreadBlocks) -> float:
     """Return the rate of a block's operations relative to multiply-adds."""
     pattern = match_block(block)
     if pattern is None or not pattern.is_contraction or len(pattern.terms) != 2:
         return 1.0
     if dot_of(pattern, facts.capabilities) is not None:
-        return DOT
+        return facts.dot_rate
     known = matrix_products(facts)
     return (
         facts.matrix_rate if known and not isinstance(mmas_for(pattern, known), Declined) else 1.0
@@ -140,7 +126,7 @@ def _operations(block: loop.BlockOp) -> float:
     return max(body_cost(block) - moved, 0)
 
 
-def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
+def _launch(nest: loop.ForOp | loop.BlockOp, facts: ThreadBlocks) -> _Launch | None:
     """Return the total costs of all blocks of an outermost nest; None if it has no blocks."""
     blocks = [op for op in nest.walk() if isinstance(op, loop.BlockOp)]
     if not blocks:
@@ -157,16 +143,17 @@ def _launch(nest: loop.ForOp | loop.BlockOp, facts: GpuFacts) -> _Launch | None:
         found.grid, found.threads = max(found.grid, grid), max(found.threads, own)
         steps = prod(each.trip_count for each in rest)
         serial = prod(each.trip_count for each in rest if each.loop_kind not in _WRITTEN_OUT)
-        accesses = list(_accesses(block, loops))
+        accesses = list(_accesses(block, loops, facts.sector))
         computed = products or _operations(block) / _rate(block, facts)
         issued = steps * (computed + sum(each.issued for each in accesses))
         found.issued += own * issued
         found.loaded += own * steps * sum(each.moved for each in accesses)
         found.apart += own * steps * sum(each.apart for each in accesses)
         found.scattered += own * steps * sum(each.moved for each in accesses if each.is_scattered)
-        waits = facts.latency / ON_THEIR_WAY if any(each.is_far for each in accesses) else WAIT
+        is_far = any(each.is_far for each in accesses)
+        waits = facts.latency / facts.in_flight if is_far else facts.chain
         # With less than a warp, latency of each instruction is exposed.
-        found.chain += max(serial * waits, issued * (WAIT if own < facts.warp else 1.0))
+        found.chain += max(serial * waits, issued * (facts.chain if own < facts.warp else 1.0))
     return found
 
 
@@ -187,7 +174,7 @@ def _loops(block: loop.BlockOp) -> Iterator[loop.ForOp]:
         yield each
 
 
-def _products(block: loop.BlockOp, facts: GpuFacts) -> float:
+def _products(block: loop.BlockOp, facts: ThreadBlocks) -> float:
     """Return a lane's multiply-adds in the time of a warp's matrix product; 0 if there is none."""
     for op in block.body.block.ops:
         if isinstance(op, loop.IntrinOp):
@@ -220,17 +207,17 @@ class _Issued:
     is_scattered: bool
 
 
-def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Issued]:
+def _accesses(block: loop.BlockOp, loops: list[loop.ForOp], sector: int) -> Iterator[_Issued]:
     """Yield the loads and stores of a body, except accesses to registers."""
-    start = _variables(block, None)
+    start = block_variables(block)
     own = [each for each in loops if each.axis is None or is_thread(each)]
-    moving = [(each, _variables(block, each)) for each in own if each.trip_count > 1]
+    moving = [(each, block_variables(block, each)) for each in own if each.trip_count > 1]
     neighbours = _neighbours([each for each, _ in moving])
     for op in block.body.block.ops:
         if not isinstance(op, loop.LoadOp | loop.StoreOp) or _is_near(op.memref, _REGISTERS):
             continue
-        first = _address(op, start)
-        steps = {each: abs(_address(op, place) - first) for each, place in moving}
+        first = address(op, start)
+        steps = {each: abs(address(op, place) - first) for each, place in moving}
         shared, lanes = 1, 1
         for each, step in steps.items():
             if each.loop_kind in _WRITTEN_OUT and step == 0:
@@ -240,7 +227,7 @@ def _accesses(block: loop.BlockOp, loops: list[loop.ForOp]) -> Iterator[_Issued]
         size = buffer_bits(op.memref) / BYTE / max(prod(buffer_shape(op.memref)), 1)
         moved, is_far = size, not _is_near(op.memref, _SHARED)
         if is_far and neighbours is not None:
-            apart = min(steps[neighbours] * size, max(float(SECTOR), lanes * size))
+            apart = min(steps[neighbours] * size, max(float(sector), lanes * size))
             moved = max(apart / lanes, size)
         is_scattered = moved > size and 1 not in steps.values()
         yield _Issued(
@@ -267,19 +254,3 @@ _SHARED = (loop.Scope.SHARED, loop.Scope.LOCAL)
 def _is_near(buffer: SSAValue, scopes: tuple[loop.Scope, ...]) -> bool:
     owner = buffer.owner
     return isinstance(owner, loop.AllocOp) and owner.scope.data in scopes
-
-
-def _variables(block: loop.BlockOp, moved: loop.ForOp | None) -> dict[SSAValue, int]:
-    """Return a block's variables with all loops at their first iteration, except one."""
-    value = None if moved is None or moved.trip_count == 1 else moved.induction_variable
-    operands = [int(operand is value) for operand in block.operands_]
-    bindings = block.bindings.data.results
-    return {v: e.eval(operands, []) for v, e in zip(block.iter_vars, bindings, strict=True)}
-
-
-def _address(op: loop.LoadOp | loop.StoreOp, variables: dict[SSAValue, int]) -> int:
-    indices = [variables.get(value, 0) for value in op.indices]
-    shape, total = buffer_shape(op.memref), 0
-    for extent, expr in zip(shape, op.map.data.results, strict=True):
-        total = total * extent + expr.eval(indices, [])
-    return total

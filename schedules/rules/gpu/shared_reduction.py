@@ -22,20 +22,17 @@ from math import ceil
 from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
-from tcopt.schedules.rules.gpu.reduction_plan import Sharing, choose_sharing
+from tcopt.schedules.rules.gpu.reduction_plan import STEPS, Sharing, choose_sharing
 from tcopt.schedules.rules.gpu.register_tile import unroll_steps
 from tcopt.schedules.rules.spatial import is_spatial
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
-
-STEPS = 8
-"""Number of loads of a thread in flight."""
 
 
 def share_reduction(
     sch: Schedule,
     block: Block,
-    facts: GpuFacts,
+    facts: ThreadBlocks,
     epilogue: Block | None = None,
     chosen: Sharing | None = None,
 ) -> None:

@@ -32,7 +32,6 @@ from tcopt.schedules.analysis.patterns import (
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import (
     WRITTEN_OUT,
     columns_of,
@@ -44,7 +43,6 @@ from tcopt.schedules.rules.gpu.register_tile import (
 )
 from tcopt.schedules.rules.gpu.shared_tile_choice import (
     BANK_SPACING,
-    WORD,
     SharedTile,
     SharedTileRoles,
     TileCosts,
@@ -59,16 +57,15 @@ from tcopt.schedules.rules.gpu.split_sum import (
 )
 from tcopt.schedules.rules.gpu.threads import share_work
 from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.operands import BYTE
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
+from tcopt.support.machines.thread_blocks import WORD, ThreadBlocks
 from tcopt.support.remarks import remark
 
 LEAST_DEPTH = 8
 """Minimum number of terms of a sum for which synchronising threads pays off."""
-
-BYTE = 8
-"""Bits of a byte."""
 
 
 @schedule_rule(target="gpu", priority=100)
@@ -78,7 +75,7 @@ class SharedTiles:
     name = "gpu-shared-tile"
     provides = (CONTRACTION,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> SharedTileSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> SharedTileSpace | Declined:
         if not facts.shared:
             return Declined("shared memory is not faster than other memory", quiet=True)
         pattern = only_contraction(sch)
@@ -89,7 +86,7 @@ class SharedTiles:
         return open_tiles(pattern, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: SharedTileSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: SharedTileSpace, choice: Choice
     ) -> Declined | None:
         pattern, roles, parts = space.pattern, space.roles, choice["parts"]
         block = sch.get_block(pattern.block.block_name.data)
@@ -110,7 +107,7 @@ def depth_group(roles: SharedTileRoles) -> int:
     return dot.group if dot is not None and dot.variable == roles.depth else 1
 
 
-def tile_parts(pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts) -> int:
+def tile_parts(pattern: BlockPattern, roles: SharedTileRoles, facts: ThreadBlocks) -> int:
     """Return the number of parts into which to divide each sum."""
     found = choose_tile(pattern, roles, facts)
     if found is None:
@@ -125,7 +122,7 @@ def tile_parts(pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts) -
 
 
 def open_tiles(
-    pattern: BlockPattern, facts: GpuFacts, *, in_parts: bool = True
+    pattern: BlockPattern, facts: ThreadBlocks, *, in_parts: bool = True
 ) -> SharedTileSpace | Declined:
     """Return the space of tiles with operands in shared memory, or decline.
 
@@ -144,7 +141,7 @@ def open_tiles(
 
 
 def find_roles(
-    pattern: BlockPattern, dot: Dot | None, facts: GpuFacts
+    pattern: BlockPattern, dot: Dot | None, facts: ThreadBlocks
 ) -> SharedTileRoles | Declined:
     """Assign the roles, or decline with the reason why sharing gains nothing."""
     columns, lane = columns_of(pattern), None
@@ -191,7 +188,7 @@ def schedule_tile(
     pattern: BlockPattern,
     roles: SharedTileRoles,
     tile: SharedTile,
-    facts: GpuFacts,
+    facts: ThreadBlocks,
     written: int = WRITTEN_OUT,
 ) -> list[Block]:
     """Tile the contraction for blocks and threads, with its operands in shared memory.
@@ -263,7 +260,7 @@ def _share_operands(
     beside: list[Block],
     part: Loop,
     tile: SharedTile,
-    facts: GpuFacts,
+    facts: ThreadBlocks,
 ) -> list[Block]:
     """Let all threads of a block fetch the operands for a part of the reduction.
 
@@ -302,13 +299,13 @@ def _space_rows(sch: Schedule, copy: Block, term: StridedAccess, rows: int) -> N
         sch.storage_align(copy, dim, factor, offset)
 
 
-def _result_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
+def _result_lanes(pattern: BlockPattern, facts: ThreadBlocks) -> int:
     """Return the results of a dot product that form a vector of one thread."""
     return facts.lanes(access_bits(pattern.store))
 
 
 def _copied_lanes(
-    sch: Schedule, term: StridedAccess, loops: list[Loop], tile: SharedTile, facts: GpuFacts
+    sch: Schedule, term: StridedAccess, loops: list[Loop], tile: SharedTile, facts: ThreadBlocks
 ) -> int:
     """Return the number of adjacent elements that a thread copies at once.
 

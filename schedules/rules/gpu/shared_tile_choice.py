@@ -11,18 +11,9 @@ import numpy as np
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, steps_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
-from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import column_lanes
 from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, where
-
-FETCH = 8.0
-"""Approximate cost of moving one word to shared memory, in multiply-adds."""
-
-WORD = 4
-"""Bytes of a word."""
-
-WAIT = 64.0
-"""Cost of synchronising all threads, in multiply-adds."""
+from tcopt.support.machines.thread_blocks import WORD, LaunchWork, ThreadBlocks
 
 STEPS = (4, 8, 16, 32)
 """Candidate numbers of steps along the longest reduce variable to fetch at a time; a group of terms
@@ -101,7 +92,7 @@ class SharedTile:
 
 
 def choose_tile(
-    pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
+    pattern: BlockPattern, roles: SharedTileRoles, facts: ThreadBlocks, parts: int = 1
 ) -> tuple[SharedTile, float] | None:
     """Return the tile with the lowest estimated time, and that time.
 
@@ -130,7 +121,7 @@ def choose_tile(
 
 
 def candidate_tiles(
-    pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
+    pattern: BlockPattern, roles: SharedTileRoles, facts: ThreadBlocks, parts: int = 1
 ) -> Iterator[SharedTile]:
     """Yield tiles whose threads fit a block and whose sums fit the registers."""
     extents = pattern.extents
@@ -141,7 +132,7 @@ def candidate_tiles(
         lanes, results, widths = 1, extents[roles.lane], {1, 2, 4}
     width, height, depth = (extents[v] for v in (roles.columns, roles.rows, roles.depth))
     depth = ceil(depth / parts)
-    limit = min(facts.max_threads, LIKELY_THREADS)
+    limit = facts.usual_threads
     spans = [1] if roles.spans is None else _sizes(extents[roles.spans], (1, 2, 4, 7))
     dot = roles.dot
     group = dot.group if dot is not None and dot.variable == roles.depth else 1
@@ -173,7 +164,7 @@ class TileCosts:
     """Cost model for tiles of a contraction; precomputes what all tiles have in common."""
 
     def __init__(
-        self, pattern: BlockPattern, roles: SharedTileRoles, facts: GpuFacts, parts: int = 1
+        self, pattern: BlockPattern, roles: SharedTileRoles, facts: ThreadBlocks, parts: int = 1
     ):
         self._facts = facts
         extents, reduce = list(pattern.extents), pattern.reduce
@@ -230,8 +221,7 @@ class TileCosts:
         return count
 
     def time(self, tile: SharedTile, fetched_bytes: Column, shared_bytes: Column) -> Column:
-        """Estimate the cost of the busiest core in multiply-add equivalents."""
-        facts, blocks = self._facts, self.blocks(tile)
+        """Estimate the cycles of the launch."""
         terms: Column = self._terms
         parts: Column = 1
         for extent, size, is_reduced in zip(
@@ -242,14 +232,16 @@ class TileCosts:
                 parts = parts * ceil_div(extent, size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
         loads = loads * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
-        # Threads are rounded up to whole warps.
-        threads = ceil_div(tile.threads, facts.warp) * facts.warp
-        at_once = facts.resident(blocks, threads, tile.sums - (-loads // 1), shared_bytes)
-        wait = WAIT / at_once
-        work = threads * (terms * (tile.sums + loads) + wait) + FETCH * fetched_bytes / WORD
-        # Few threads do not hide memory latency.
-        exposed = 1 + 2 * facts.warp / (threads * at_once)
-        return facts.rounds(blocks) * parts * work * exposed
+        work = LaunchWork(
+            blocks=self.blocks(tile),
+            threads=tile.threads,
+            operations=parts * terms * (tile.sums + loads),
+            copied=parts * fetched_bytes,
+            barriers=parts,
+            values=tile.sums - (-loads // 1),
+            shared=shared_bytes,
+        )
+        return self._facts.launch(work).total
 
     def _tile_sizes(self, tile: SharedTile) -> tuple[Column, Column, Column, Column]:
         """Return the size of a block along rows, columns, depth and spans, per part of the sum."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tcopt.schedules.analysis.patterns import BlockPattern
-from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import WRITTEN_CHOICES, WRITTEN_OUT
 from tcopt.schedules.rules.gpu.shared_tile_choice import (
     STEPS,
@@ -27,8 +26,9 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, is_column
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
-_Ask = Callable[[TileCosts, SharedTile, GpuFacts], Column]
+_Ask = Callable[[TileCosts, SharedTile, ThreadBlocks], Column]
 
 
 class SharedTileSpace(Space):
@@ -44,7 +44,7 @@ class SharedTileSpace(Space):
         self,
         pattern: BlockPattern,
         roles: SharedTileRoles,
-        facts: GpuFacts,
+        facts: ThreadBlocks,
         tile: SharedTile,
         parts: int,
         counts: Sequence[int],
@@ -89,7 +89,7 @@ class SharedTileSpace(Space):
 
     def valid(self, k: Point) -> Column:
         tile, extents, roles = self.tile(k), self.pattern.extents, self.roles
-        threads = tile.threads <= min(self.facts.max_threads, LIKELY_THREADS)
+        threads = tile.threads <= self.facts.usual_threads
         sums = tile.sums <= self.facts.accumulators
         rows = k.rows * k.down < 2 * extents[roles.rows]
         columns = (k.columns * k.across < 2 * extents[roles.columns]) | (k.across == 1)
@@ -101,7 +101,7 @@ class SharedTileSpace(Space):
         return threads & sums & rows & columns & spans & depth & self._by_parts(k, _fits)
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cost of the busiest core in multiply-add equivalents."""
+        """Estimate the cycles of the launch."""
         return self._by_parts(k, _time)
 
     def default(self) -> dict[str, int]:
@@ -167,11 +167,11 @@ class SharedTileSpace(Space):
         return self._costs[parts]
 
 
-def _fits(costs: TileCosts, tile: SharedTile, facts: GpuFacts) -> Column:
+def _fits(costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
     return costs.shared_bytes(tile, costs.fetched_bytes(tile)) <= facts.shared
 
 
-def _time(costs: TileCosts, tile: SharedTile, facts: GpuFacts) -> Column:
+def _time(costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
     del facts
     moved = costs.fetched_bytes(tile)
     return costs.time(tile, moved, costs.shared_bytes(tile, moved))

@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from math import prod
 
 from tcopt.schedules.analysis.patterns import BlockPattern
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.reduction_plan import (
-    BLOCK_RATE,
-    BLOCKS_A_CORE,
-    BYTE,
     MOST_PARTS,
-    SCATTERED,
     Sharing,
     choose_sharing,
     power_of_two,
-    term_bits,
+    sharing_cycles,
     term_lanes,
 )
 from tcopt.schedules.rules.gpu.thread_levels import deal
@@ -31,7 +26,8 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.arithmetic.columns import ceil_div, least, most, where
+from tcopt.support.arithmetic.columns import most
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
 class SharingSpace(Space):
@@ -41,7 +37,7 @@ class SharingSpace(Space):
         pattern: the longest reduction; others are shared by their estimates.
     """
 
-    def __init__(self, pattern: BlockPattern, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, facts: ThreadBlocks):
         self.pattern, self.facts = pattern, facts
         self.first = choose_sharing(pattern, facts)
         self.count = prod(pattern.extents[v] for v in pattern.spatial)
@@ -90,19 +86,9 @@ class SharingSpace(Space):
         return fine | is_usual
 
     def estimate(self, k: Point) -> Column:
-        """Estimate cycles: bytes that the busiest core fetches, and a second launch for parts."""
-        facts = self.facts
-        blocks = ceil_div(self.count, k.rows) * k.parts
-        rounds = ceil_div(blocks, BLOCKS_A_CORE * facts.cores)
-        terms = self.length / k.parts * k.rows
-        fetched = terms * term_bits(self.pattern) / BYTE
-        waiting = most(facts.warp / (k.rows * k.threads), 1.0)
-        beside = k.rows if self.first.is_across else k.threads
-        scattered = where(beside < least(facts.warp, self.length), SCATTERED / 2, 1.0)
-        first = (
-            rounds * fetched / BLOCK_RATE * waiting * scattered / (0.5 + 0.5 * least(k.lanes, 4))
-        )
-        return first + where(k.parts > 1, self.facts.start, 0.0)
+        """Estimate the cycles of its launches."""
+        sharing = {name: getattr(k, name) for name in ("rows", "threads", "parts", "lanes")}
+        return sharing_cycles(self.pattern, self.facts, **sharing)
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         pattern = self.pattern

@@ -16,7 +16,6 @@ from math import ceil, prod
 from tcopt.schedules.analysis.patterns import BlockPattern, access_bits, match_block
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.launches import epilogue_of, is_update
 from tcopt.schedules.rules.gpu.reduction_plan import BYTE
@@ -24,6 +23,7 @@ from tcopt.schedules.rules.gpu.shared_reduction import share_reduction
 from tcopt.schedules.rules.nests import variable_loops
 from tcopt.schedules.rules.rule import Declined
 from tcopt.support.machines.machine import kernel_cycles
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
 POWERS = (2, 4, 8, 16, 32, 64)
@@ -49,7 +49,7 @@ def choose_parts(
     depth: int,
     blocks: int,
     time: Callable[[int], float | None],
-    facts: GpuFacts,
+    facts: ThreadBlocks,
     multiple: int = 1,
     rate: float = 1.0,
 ) -> int:
@@ -58,8 +58,7 @@ def choose_parts(
     Args:
         depth: the reduce variable that is divided.
         blocks: number of blocks without division.
-        time: cost of the busiest core in multiply-adds by the number of parts; None if nothing
-            fits.
+        time: cycles by the number of parts; None if nothing fits.
         multiple: number that must divide the length of a part.
         rate: speed of the hardware relative to scalar multiply-adds.
     """
@@ -70,7 +69,7 @@ def choose_parts(
     for count in _counts(pattern.extents[depth], multiple):
         beside = beside_time(pattern, count, facts)
         # Lower bound: all cores multiply all of the time.
-        if beside + pattern.work / facts.cores / rate >= best:
+        if beside + kernel_cycles(facts, pattern.work / rate, 0, cores=facts.cores) >= best:
             continue
         found = time(count)
         if found is not None and found + beside < best:
@@ -100,13 +99,13 @@ def _counts(extent: int, multiple: int) -> list[int]:
     return sorted(found)
 
 
-def beside_time(pattern: BlockPattern, parts: int, facts: GpuFacts) -> float:
-    """Return the additional cost of parts in multiply-adds: a launch, and memory traffic."""
+def beside_time(pattern: BlockPattern, parts: int, facts: ThreadBlocks) -> float:
+    """Return the additional cycles of parts: a launch, and memory traffic."""
     if parts == 1:
         return 0.0
     results = prod(pattern.extents[v] for v in pattern.spatial)
     moved = 2 * parts * results * access_bits(pattern.store) / BYTE
-    return kernel_cycles(facts, 0, moved, starts=1) * facts.multiply_adds
+    return kernel_cycles(facts, 0, moved, starts=1)
 
 
 def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> BlockPattern:
@@ -133,7 +132,7 @@ def split_sum(sch: Schedule, pattern: BlockPattern, depth: int, parts: int) -> B
 
 
 def finish_others(
-    sch: Schedule, sum_: Block, parts: int, left: list[Block] | Declined, facts: GpuFacts
+    sch: Schedule, sum_: Block, parts: int, left: list[Block] | Declined, facts: ThreadBlocks
 ) -> Declined | None:
     """Schedule the remaining blocks in separate launches.
 

@@ -10,13 +10,10 @@ from math import ceil, prod
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import BlockPattern, access_bits
-from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
-from tcopt.schedules.rules.gpu.shared_tile_choice import FETCH, WAIT
 from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone, parts_of
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
-
-BITS = 8
-"""Bits of a byte."""
+from tcopt.schedules.rules.operands import BYTE
+from tcopt.support.machines.thread_blocks import WORD, LaunchWork, ThreadBlocks
 
 SPACE = 8
 """Padding of rows of shared tiles in elements: the row stride is an odd multiple of 16 bytes, so
@@ -83,7 +80,9 @@ class WarpTile:
 class WarpTileCosts:
     """Cost model for tiles of a contraction."""
 
-    def __init__(self, pattern: BlockPattern, roles: WarpRoles, facts: GpuFacts, parts: int = 1):
+    def __init__(
+        self, pattern: BlockPattern, roles: WarpRoles, facts: ThreadBlocks, parts: int = 1
+    ):
         self._pattern, self._roles, self._facts = pattern, roles, facts
         self._parts = parts
         self._inner = [v for v in pattern.reduce if v != roles.depth]
@@ -111,7 +110,7 @@ class WarpTileCosts:
                     continue
                 rest = [ceil(n / f) for n, f in zip(limits, fragments, strict=True)]
                 for warps in _boxes(rest, (WARPS, WARPS, WARPS)):
-                    if prod(warps) * self._facts.warp <= LIKELY_THREADS:
+                    if prod(warps) * self._facts.warp <= self._facts.usual_threads:
                         for step, is_double in product(steps, (False, True)):
                             yield WarpTile(mma, fragments, warps, step, is_double)
 
@@ -125,9 +124,8 @@ class WarpTileCosts:
         return self.shared_bytes(tile) <= self._facts.shared
 
     def time(self, tile: WarpTile) -> float:
-        """Return the cost of one core in multiply-adds; comparable with `TileCosts.time`."""
-        facts = self._facts
-        blocks, parts = self.blocks(tile), ceil(self._depth / tile.depth)
+        """Estimate the cycles of the launch."""
+        facts, parts = self._facts, ceil(self._depth / tile.depth)
         terms = tile.steps * self._places
         height, width, depth = tile.shape
         down, along, across = tile.fragments
@@ -135,13 +133,17 @@ class WarpTileCosts:
         lanes = facts.warp
         products = prod(tile.fragments) * height * width * depth / lanes / facts.matrix_rate
         words = (down * height + along * across * width) * depth / lanes / 2
-        threads = prod(tile.warps) * lanes
-        # Threads synchronise twice for each part, and once if the next part is in another buffer.
-        waits = 0.5 if tile.is_double else 1.0
-        work = threads * (terms * (products + words) + waits * WAIT)
-        work += FETCH * self._fetched_words(tile)
-        exposed = 1 + 2 * lanes / threads
-        return facts.rounds(blocks) * parts * work * exposed
+        work = LaunchWork(
+            blocks=self.blocks(tile),
+            threads=prod(tile.warps) * lanes,
+            operations=parts * terms * (products + words),
+            copied=parts * self._fetched_words(tile) * WORD,
+            # Threads wait twice for each part, and once if the next part is in another buffer.
+            barriers=parts * (0.5 if tile.is_double else 1.0),
+            # A tile uses most of a core, so that few blocks hide each other's latency.
+            shared=facts.core_shared,
+        )
+        return facts.launch(work).total
 
     def blocks(self, tile: WarpTile) -> int:
         """Return the number of blocks of the launch."""
@@ -169,7 +171,7 @@ class WarpTileCosts:
             row = reach[factor.order[-1]]
             row += (SPACE - row) % (2 * SPACE)
             elements = prod(reach) // reach[factor.order[-1]] * row
-            total += elements * access_bits(factor.term) // BITS
+            total += elements * access_bits(factor.term) // BYTE
         return total * (2 if tile.is_double else 1)
 
     def _fetched_words(self, tile: WarpTile) -> float:
@@ -210,7 +212,7 @@ def choose_warp_tile(
     pattern: BlockPattern,
     roles: WarpRoles,
     mmas: Sequence[Intrinsic],
-    facts: GpuFacts,
+    facts: ThreadBlocks,
     parts: int = 1,
 ) -> tuple[WarpTile, float] | None:
     """Return the tile with the lowest estimated time, and that time; fewer warps win ties.

@@ -13,9 +13,9 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.intrinsics import Intrinsic, all_intrinsics
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.shared_tile import find_roles
 from tcopt.schedules.rules.rule import Declined
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Factor:
         """Whether dimensions have the same order as in memory."""
         return self.order == tuple(range(len(self.order)))
 
-    def lanes(self, width: int, facts: GpuFacts) -> int:
+    def lanes(self, width: int, facts: ThreadBlocks) -> int:
         """Return the number of adjacent elements that a thread copies at once.
 
         These are vectors that divide rows of the given width.
@@ -52,7 +52,7 @@ class Factor:
                 reach[dim] += abs(step) * (size - 1)
         return reach
 
-    def words(self, sizes: Mapping[int, int], facts: GpuFacts) -> float:
+    def words(self, sizes: Mapping[int, int], facts: ThreadBlocks) -> float:
         """Return the words that are copied; a separately copied element counts as one."""
         reach = self.reach(sizes)
         lanes = self.lanes(reach[-1], facts)
@@ -82,7 +82,7 @@ class WarpRoles:
     right: Factor
 
 
-def matrix_products(facts: GpuFacts) -> list[Intrinsic]:
+def matrix_products(facts: ThreadBlocks) -> list[Intrinsic]:
     """Return the intrinsics of the target's warps for matrix products."""
     return [
         each
@@ -115,7 +115,7 @@ def _element(access: StridedAccess) -> Attribute:
     return type_.get_element_type()
 
 
-def find_warp_roles(pattern: BlockPattern, facts: GpuFacts) -> WarpRoles | Declined:
+def find_warp_roles(pattern: BlockPattern, facts: ThreadBlocks) -> WarpRoles | Declined:
     """Assign the roles, or decline with the reason why warps cannot share them."""
     roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):

@@ -9,7 +9,6 @@ import numpy as np
 
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.schedules.analysis.patterns import BlockPattern
-from tcopt.schedules.rules.gpu.facts import LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.split_sum import beside_time
 from tcopt.schedules.rules.gpu.tensor_core_choice import (
     FRAGMENTS,
@@ -31,6 +30,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, is_column, where
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 MATRICES = ("down", "along", "across")
 """Knobs for the matrices of a warp: along rows, spans and columns."""
@@ -60,7 +60,7 @@ class WarpTileSpace(Space):
         pattern: BlockPattern,
         roles: WarpRoles,
         mmas: Sequence[Intrinsic],
-        facts: GpuFacts,
+        facts: ThreadBlocks,
         tile: WarpTile,
         parts: int,
         counts: Sequence[int],
@@ -126,7 +126,7 @@ class WarpTileSpace(Space):
             # Each warp must have work.
             fine = fine & ((matrices == 1) | (matrices * size < extent + size))
             fine = fine & ((warps == 1) | ((warps - 1) * matrices * size < extent))
-        fine = fine & (sums <= self.facts.accumulators) & (threads <= LIKELY_THREADS)
+        fine = fine & (sums <= self.facts.accumulators) & (threads <= self.facts.usual_threads)
         depth = self.pattern.extents[self.roles.depth] // k.parts
         terms = k.steps * self._shape(k, 2)
         fine = fine & ((k.steps == 1) | (terms < depth + self._shape(k, 2)))
@@ -140,7 +140,7 @@ class WarpTileSpace(Space):
         )
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cost of the busiest core in multiply-adds, including the final launch."""
+        """Estimate the cycles of all launches."""
         if not is_column(k.steps):
             return self._time(self._numbers(k))
         return self._of_each(k, np.ones(len(k.steps), bool), self._time)

@@ -31,10 +31,9 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, match
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.register_tile import only_contraction
 from tcopt.schedules.rules.gpu.shared_tile import find_roles, tile_parts
-from tcopt.schedules.rules.gpu.shared_tile_choice import WORD, TileCosts
+from tcopt.schedules.rules.gpu.shared_tile_choice import TileCosts
 from tcopt.schedules.rules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
 from tcopt.schedules.rules.gpu.split_sum import (
     beside_time,
@@ -62,6 +61,7 @@ from tcopt.schedules.rules.nests import own_loops, variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
 from tcopt.schedules.state.state import buffers_read
+from tcopt.support.machines.thread_blocks import WORD, ThreadBlocks
 from tcopt.support.remarks import remark
 
 WRITTEN_OUT = 64
@@ -75,7 +75,7 @@ class TensorCoreTiles:
     name = "gpu-tensor-core-tile"
     provides = (CONTRACTION,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> WarpTileSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> WarpTileSpace | Declined:
         known = matrix_products(facts)
         if not known:
             return Declined("warps of the target do not multiply matrices", quiet=True)
@@ -106,7 +106,7 @@ class TensorCoreTiles:
         return WarpTileSpace(pattern, roles, mmas, facts, tile, parts, counts, share)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: WarpTileSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: WarpTileSpace, choice: Choice
     ) -> Declined | None:
         pattern, roles, parts = space.pattern, space.roles, choice["parts"]
         block = sch.get_block(pattern.block.block_name.data)
@@ -124,7 +124,7 @@ class TensorCoreTiles:
 
 
 def choose_in_parts(
-    pattern: BlockPattern, roles: WarpRoles, mmas: list[Intrinsic], facts: GpuFacts
+    pattern: BlockPattern, roles: WarpRoles, mmas: list[Intrinsic], facts: ThreadBlocks
 ) -> tuple[int, WarpTile, float] | None:
     """Return the number of parts of each sum, the tile, and the estimated time of all launches."""
     whole = choose_warp_tile(pattern, roles, mmas, facts)
@@ -146,8 +146,10 @@ def choose_in_parts(
     return parts, tile, alone + beside_time(pattern, parts, facts)
 
 
-def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts) -> float | None:
-    """Estimate the time of `gpu-shared-tile`, in the unit of `WarpTileCosts.time`."""
+def shared_tile_time(
+    pattern: BlockPattern, factors: WarpRoles, facts: ThreadBlocks
+) -> float | None:
+    """Estimate the cycles of `gpu-shared-tile`."""
     roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
         return None
@@ -169,7 +171,7 @@ def shared_tile_time(pattern: BlockPattern, factors: WarpRoles, facts: GpuFacts)
 
 
 def schedule_tile(
-    sch: Schedule, pattern: BlockPattern, roles: WarpRoles, tile: WarpTile, facts: GpuFacts
+    sch: Schedule, pattern: BlockPattern, roles: WarpRoles, tile: WarpTile, facts: ThreadBlocks
 ) -> list[Block] | Declined:
     """Tile the contraction for blocks and warps, with its operands in shared memory.
 
@@ -278,7 +280,7 @@ def _share(sch: Schedule, block: Block, factor: Factor, left: list[Block]) -> Bl
 
 
 def _fetch(
-    sch: Schedule, copy: Block, factor: Factor, part: Loop, tile: WarpTile, facts: GpuFacts
+    sch: Schedule, copy: Block, factor: Factor, part: Loop, tile: WarpTile, facts: ThreadBlocks
 ) -> None:
     """Let all threads of a block copy the operand for a part of the reduction."""
     sch.compute_at(copy, part)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from tcopt.schedules.api.handles import Loop
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
 def spread(
-    sch: Schedule, loops: Sequence[Loop], facts: GpuFacts, threads: int | None = None
+    sch: Schedule, loops: Sequence[Loop], facts: ThreadBlocks, threads: int | None = None
 ) -> Loop:
     """Map perfectly nested loops to blocks of threads; return the loop over threads.
 

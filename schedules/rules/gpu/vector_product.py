@@ -15,12 +15,12 @@ from math import prod
 from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import dot_of
 from tcopt.schedules.api.schedule import Schedule
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.launches import launches_space, schedule_launches
 from tcopt.schedules.rules.gpu.register_tile import columns_of, only_contraction, rows_of
 from tcopt.schedules.rules.gpu.sharing_space import SharingSpace
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 LEAST_TERMS = 64
 """Minimum number of terms of a sum to share it."""
@@ -33,7 +33,7 @@ class VectorProducts:
     name = "gpu-vector-product"
     provides = (CONTRACTION,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> SharingSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> SharingSpace | Declined:
         pattern = only_contraction(sch)
         if isinstance(pattern, Declined):
             return Declined(pattern.reason, quiet=True)
@@ -49,7 +49,7 @@ class VectorProducts:
         return launches_space(sch, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: SharingSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: SharingSpace, choice: Choice
     ) -> Declined | None:
         schedule_launches(sch, facts, space, choice)
         return None

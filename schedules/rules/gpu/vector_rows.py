@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, element_bits
-from tcopt.schedules.rules.gpu.facts import GpuFacts
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 
-def row_lanes(pattern: BlockPattern, facts: GpuFacts) -> int:
+def row_lanes(pattern: BlockPattern, facts: ThreadBlocks) -> int:
     """Return the elements of a row that one thread may handle as a vector; 1 if it has no vectors.
 
     Rows must be whole vectors, possibly narrow ones, and each operand contiguous or constant along

@@ -23,10 +23,8 @@ from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, eleme
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.register_tile import (
-    LOAD,
     UNEVEN,
     columns_of,
     finish,
@@ -51,6 +49,7 @@ from tcopt.schedules.spaces.space import (
 )
 from tcopt.schedules.state.state import buffers_read
 from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 from tcopt.support.remarks import remark
 
 MOST_ROWS = 8
@@ -67,7 +66,7 @@ class WindowTiles:
     name = "gpu-window-tile"
     provides = (CONTRACTION,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> WindowSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> WindowSpace | Declined:
         if not facts.in_lockstep:
             return Declined("threads are loops, whose vectors read neighbours", quiet=True)
         pattern = only_contraction(sch)
@@ -79,7 +78,7 @@ class WindowTiles:
         return window if isinstance(window, Declined) else WindowSpace(pattern, window, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: WindowSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: WindowSpace, choice: Choice
     ) -> Declined | None:
         for each in schedule_window(sch, space, choice["rows"], choice["lanes"], facts):
             schedule_injective(sch, each, facts)
@@ -139,7 +138,7 @@ def _overlap(data: StridedAccess, spatial: int, tap: int) -> bool:
 class WindowSpace(Space):
     """Search space for the tile of a thread: rows of overlapping windows, and lanes of a vector."""
 
-    def __init__(self, pattern: BlockPattern, window: TileWindow, facts: GpuFacts):
+    def __init__(self, pattern: BlockPattern, window: TileWindow, facts: ThreadBlocks):
         self.pattern, self.window, self.facts = pattern, window, facts
         lanes = facts.lanes(element_bits(pattern.block), pattern.extents[window.columns])
         if not all(t.is_unit(window.columns) for t in pattern.terms if t.uses(window.columns)):
@@ -197,7 +196,7 @@ class WindowSpace(Space):
         return self._fits(k.rows, k.lanes, last) | (k.rows * k.lanes == 1)
 
     def estimate(self, k: Point) -> Column:
-        """Return the estimated time in multiply-add equivalents: cost of a thread times waves."""
+        """Estimate the cycles of the launch."""
         pattern, window = self.pattern, self.window
         sizes = {window.rows: k.rows, window.columns: k.lanes}
         threads: Column = 1
@@ -208,10 +207,16 @@ class WindowSpace(Space):
         # threads of a warp access memory with a stride of `lanes`.
         loads = self._loads(k.rows, k.lanes)
         loads = loads * k.lanes if window.is_across else loads / k.lanes
-        rounds = ceil_div(threads, self.facts.running)
+        uneven: Column = 1.0
         if window.rows is not None:
-            rounds = rounds * where(pattern.extents[window.rows] % k.rows == 0, 1.0, UNEVEN)
-        return rounds * (terms * k.rows * k.lanes + LOAD * (loads + terms))
+            uneven = where(pattern.extents[window.rows] % k.rows == 0, 1.0, UNEVEN)
+        work = LaunchWork(
+            blocks=ceil_div(threads, self.facts.usual_threads),
+            threads=self.facts.usual_threads,
+            operations=uneven * terms * k.rows * k.lanes,
+            loads=uneven * (loads + terms),
+        )
+        return self.facts.launch(work).total
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         pattern, window = self.pattern, self.window
@@ -230,7 +235,7 @@ class WindowSpace(Space):
 
 
 def schedule_window(
-    sch: Schedule, space: WindowSpace, rows: int, lanes: int, facts: GpuFacts
+    sch: Schedule, space: WindowSpace, rows: int, lanes: int, facts: ThreadBlocks
 ) -> list[Block]:
     """Tile the sum, and load the window of each tile into registers.
 

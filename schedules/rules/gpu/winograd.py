@@ -14,7 +14,6 @@ from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.api.handles import Block, Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu import register_tile, shared_tile
-from tcopt.schedules.rules.gpu.facts import GpuFacts
 from tcopt.schedules.rules.gpu.injective import schedule_injective
 from tcopt.schedules.rules.gpu.register_tile import RegisterTile
 from tcopt.schedules.rules.gpu.shared_tile_space import SharedTileSpace
@@ -25,6 +24,7 @@ from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.winograd_stages import Stages, find_stages
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
 
@@ -35,12 +35,12 @@ class Winograd:
     name = "gpu-winograd"
     provides = (WINOGRAD,)
 
-    def space(self, sch: Schedule, facts: GpuFacts) -> WinogradSpace | Declined:
+    def space(self, sch: Schedule, facts: ThreadBlocks) -> WinogradSpace | Declined:
         stages = find_stages(sch)
         return stages if isinstance(stages, Declined) else open_winograd(sch, stages, facts)
 
     def apply(
-        self, sch: Schedule, facts: GpuFacts, space: WinogradSpace, choice: Choice
+        self, sch: Schedule, facts: ThreadBlocks, space: WinogradSpace, choice: Choice
     ) -> Declined | None:
         stages = space.stages
         _, _, *tile = sch.block_op(stages.right).domain
@@ -55,7 +55,7 @@ class Winograd:
 
 
 def transform_back(
-    sch: Schedule, stages: Stages, facts: GpuFacts, threads: int, lanes: int
+    sch: Schedule, stages: Stages, facts: ThreadBlocks, threads: int, lanes: int
 ) -> None:
     """Compute a tile of results and their epilogue in each thread.
 
@@ -78,7 +78,7 @@ def transform_back(
         _in_registers(sch, each, thread)
 
 
-def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choice) -> None:
+def contract(sch: Schedule, space: WinogradSpace, facts: ThreadBlocks, choice: Choice) -> None:
     """Schedule one matrix product per element of the tile.
 
     Its operands are in shared memory if possible.
@@ -94,7 +94,7 @@ def contract(sch: Schedule, space: WinogradSpace, facts: GpuFacts, choice: Choic
     register_tile.schedule_tile(sch, pattern, *roles, own, facts, open_.dot, choice["written"])
 
 
-def transform_data(sch: Schedule, stages: Stages, facts: GpuFacts, threads: int) -> None:
+def transform_data(sch: Schedule, stages: Stages, facts: ThreadBlocks, threads: int) -> None:
     """Transform a tile of data in each thread, with its input in registers.
 
     Args:

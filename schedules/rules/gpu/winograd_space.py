@@ -8,16 +8,14 @@ from math import ceil, prod
 from tcopt.schedules.analysis.patterns import BlockPattern, element_bits, match_block
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.gpu import register_tile, shared_tile
-from tcopt.schedules.rules.gpu.facts import ADDRESSES, LIKELY_THREADS, GpuFacts
 from tcopt.schedules.rules.gpu.injective_space import elements_time, thread_counts
 from tcopt.schedules.rules.gpu.register_tile import RegisterTileSpace
 from tcopt.schedules.rules.gpu.shared_tile_space import SharedTileSpace
+from tcopt.schedules.rules.operands import BYTE
 from tcopt.schedules.rules.rule import Declined
 from tcopt.schedules.rules.winograd_stages import Stages
 from tcopt.schedules.spaces.space import Column, Knob, LoopLevel, Operand, Point, Space
-
-BYTE = 8
-"""Bits of a byte."""
+from tcopt.support.machines.thread_blocks import ADDRESSES, ThreadBlocks
 
 ProductSpace = SharedTileSpace | RegisterTileSpace
 
@@ -29,7 +27,7 @@ class WinogradSpace(Space):
         products: space of the products between the transforms.
     """
 
-    def __init__(self, sch: Schedule, stages: Stages, products: ProductSpace, facts: GpuFacts):
+    def __init__(self, sch: Schedule, stages: Stages, products: ProductSpace, facts: ThreadBlocks):
         self.stages, self.products, self.facts = stages, products, facts
         last, data = sch.block_op(stages.last), sch.block_op(stages.data)
         self.extent = extent = sch.block_op(stages.right).domain[2]
@@ -62,7 +60,7 @@ class WinogradSpace(Space):
     def _fits(self, threads: Column, count: int, usual: int) -> Column:
         # Registers hold a tile both before and after its transform.
         numbers = min(2 * self.places + ADDRESSES, self.facts.registers)
-        room = threads * numbers <= self.facts.registers * LIKELY_THREADS
+        room = threads * numbers <= self.facts.core_registers
         return (threads == usual) | (room & (threads < 2 * count))
 
     def estimate(self, k: Point) -> Column:
@@ -71,15 +69,10 @@ class WinogradSpace(Space):
         # Elements that are stored one by one write the same line of memory several times.
         stored = result * self.lanes / k.result_lanes
         return (
-            self.products.estimate(k) * self._products_together / self.facts.multiply_adds
+            self.products.estimate(k)
             + elements_time(self.tiles, result + data, k.data_threads, 1, self.facts)
             + elements_time(self.results, data + stored, k.result_threads, 1, self.facts)
         )
-
-    @property
-    def _products_together(self) -> int:
-        """Number of threads whose multiply-adds the estimate of the products counts together."""
-        return 1 if isinstance(self.products, SharedTileSpace) else LIKELY_THREADS
 
     def default(self) -> dict[str, int]:
         return self.products.default() | {
@@ -95,7 +88,7 @@ class WinogradSpace(Space):
         return self.products.operands()
 
 
-def open_products(pattern: BlockPattern, facts: GpuFacts) -> ProductSpace | Declined:
+def open_products(pattern: BlockPattern, facts: ThreadBlocks) -> ProductSpace | Declined:
     """Return the space of the products: with shared operands if the device has shared memory."""
     if facts.shared:
         shared = shared_tile.open_tiles(pattern, facts, in_parts=False)
@@ -104,7 +97,7 @@ def open_products(pattern: BlockPattern, facts: GpuFacts) -> ProductSpace | Decl
     return register_tile.open_tiles(pattern, facts)
 
 
-def open_winograd(sch: Schedule, stages: Stages, facts: GpuFacts) -> WinogradSpace | Declined:
+def open_winograd(sch: Schedule, stages: Stages, facts: ThreadBlocks) -> WinogradSpace | Declined:
     """Return the space of a Winograd convolution; decline if its products have no tiles."""
     pattern = match_block(sch.block_op(stages.products))
     assert pattern is not None

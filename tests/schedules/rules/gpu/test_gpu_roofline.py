@@ -23,7 +23,7 @@ from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.schedules import Schedule
 from tcopt.schedules.passes.schedule import SchedulePass, find_schedule
 from tcopt.schedules.rules.gpu.facts import gpu_facts
-from tcopt.schedules.rules.gpu.roofline import estimate, limit_cycles
+from tcopt.schedules.rules.gpu.roofline import estimate, lower_bound
 from tcopt.schedules.rules.rule import RULES, Declined, Estimate, rules_for
 from tcopt.support.pipelines.running import new_context
 from tcopt.support.remarks import Remark, collect_remarks
@@ -132,7 +132,7 @@ def test_an_estimate_is_never_below_the_limit(device):
     for function in (matmul(8, 8, 8), matmul(64, 256, 128), copy(3, 5)):
         found = by_rules(function, device)
         assert found.ns >= found.limit_ns > 0
-        assert limit_cycles(function, facts) >= limit_cycles(matmul(1, 1, 1), facts)
+        assert lower_bound(function, facts) >= lower_bound(matmul(1, 1, 1), facts)
 
 
 @pytest.mark.parametrize("device", DEVICES)

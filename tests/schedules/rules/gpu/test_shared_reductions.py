@@ -23,6 +23,7 @@ from tcopt.dialects.te import api as te
 from tcopt.passes.loop.bufferize.stage_nests import lower_function
 from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
+from tcopt.schedules.analysis.patterns import match_block
 from tcopt.schedules.rules.gpu import launches, reduction_plan
 from tcopt.schedules.rules.rule import facts_of
 
@@ -167,10 +168,7 @@ def test_one_thread_is_told() -> None:
     with pytest.MonkeyPatch.context() as patch:
         declined = launches.Declined("not now")
         patch.setattr(launches, "launches_space", lambda sch, facts: declined)
-        patch.setattr(reduction_plan, "better_apart", lambda sch, facts: "apart")
-        patch.setattr(
-            "tcopt.schedules.rules.gpu.reduction.better_apart", lambda sch, facts: "apart"
-        )
+        patch.setattr("tcopt.schedules.rules.gpu.reduction.launches_cycles", lambda sch, facts: 0.0)
         works = launch_works(model, "cuda:sm_80")
     assert max(work.steps for work in works if work.threads == 1) == 3000000
 
@@ -181,7 +179,7 @@ def test_more_threads_than_terms_are_none() -> None:
     for length in (5, 33, 255, 1001, 99991):
         function = reduced((length,), (0,), te.sum, scaled=False)
         (block,) = [op for op in function.walk() if isinstance(op, loop.BlockOp)]
-        pattern = reduction_plan.match_block(block)
+        pattern = match_block(block)
         assert pattern is not None
         sharing = reduction_plan.choose_sharing(pattern, facts)  # pyright: ignore
         assert sharing.parts * sharing.threads * sharing.lanes <= max(length, 32)

@@ -70,7 +70,9 @@ def test_windows_are_written_out_whole_or_not_at_all(rows: int, written: int):
 
 
 def test_products_have_wide_vectors():
-    space = RegisterTiles().space(Schedule(matmul(64, 64, 64)), POCL)
-    assert isinstance(space, RegisterTileSpace)
-    choice = space.default()
-    assert (choice["rows"], choice["lanes"]) == (8, 8)
+    """A small product has tiles for all cores."""
+    for size, rows in ((256, 8), (64, 2)):
+        space = RegisterTiles().space(Schedule(matmul(size, size, 64)), POCL)
+        assert isinstance(space, RegisterTileSpace)
+        choice = space.default()
+        assert (choice["rows"], choice["lanes"]) == (rows, 8)

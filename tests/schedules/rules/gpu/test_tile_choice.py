@@ -15,16 +15,17 @@ from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.steps import Launch
 from tcopt.schedules import Schedule
 from tcopt.schedules.analysis.patterns import BlockPattern
-from tcopt.schedules.rules.gpu.facts import GpuFacts, gpu_facts
+from tcopt.schedules.rules.gpu.facts import gpu_facts
 from tcopt.schedules.rules.gpu.register_tile import only_contraction
 from tcopt.schedules.rules.gpu.shared_tile import find_roles
 from tcopt.schedules.rules.gpu.shared_tile_choice import SharedTile, choose_tile
 from tcopt.schedules.rules.rule import Declined
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 
 SM_80 = gpu_facts(named_gpu("sm_80"))
 
 
-def chosen(m: int, n: int, depth: int, facts: GpuFacts = SM_80) -> SharedTile:
+def chosen(m: int, n: int, depth: int, facts: ThreadBlocks = SM_80) -> SharedTile:
     pattern = only_contraction(Schedule(matmul(m, n, depth)))
     assert isinstance(pattern, BlockPattern)
     roles = find_roles(pattern, None, facts)
