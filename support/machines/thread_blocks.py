@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tcopt.support.arithmetic.columns import Column, ceil_div, least, most
+from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, where
 
 WORD_BITS = 32
 """Bits of a register."""
@@ -213,15 +213,19 @@ class ThreadBlocks:
     def resident(self, blocks: Column, threads: Column, values: Column, shared: Column) -> Column:
         """Return the number of blocks that are resident on a core, which hide each other's latency.
 
+        Threads that are loops run one block at a time.
+
         Args:
             blocks: blocks of the launch.
             threads: threads of a block.
             values: values that a thread holds in registers.
             shared: shared memory of a block in bytes.
         """
+        if not self.in_lockstep:
+            return 1
         registers = threads * least(values + ADDRESSES, self.registers)
         by_registers = self.core_registers // registers
-        by_shared = self.core_shared // most(shared, 1)
+        by_shared = where(shared > 0, self.core_shared // most(shared, 1), self.core_threads)
         room = least(self.core_threads // threads, by_registers, by_shared)
         return most(least(room, self.rounds(blocks)), 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tcopt.dialects.target import CpuTargetAttr
 from tcopt.support.machines.machine import VectorUnits, kernel_cycles, nanoseconds
-from tcopt.support.machines.thread_blocks import ThreadBlocks
+from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 from tcopt.targets.cpu import MACHINES
 
 AVX2 = VectorUnits(vector_bits=256)
@@ -60,3 +60,33 @@ def test_facts_with_defaults_are_omitted_from_the_text():
     stated = CpuTargetAttr.of(replace(target, l3_rate=16, start=2000))
     assert "l3_rate = 16" in str(stated) and "start = 2000" in str(stated)
     assert stated.vectors.l3_rate == 16
+
+
+def test_the_busiest_resource_of_a_launch_takes_its_time() -> None:
+    gpu = ThreadBlocks(warp=32, max_threads=1024, registers=64, cores=2, memory_rate=64)
+    alone = LaunchWork(blocks=2, threads=256, operations=64)
+    cycles = gpu.launch(alone)
+    assert cycles.total == cycles.computing > cycles.loading == cycles.waiting == 0
+    # Twice as many blocks are resident, and hide each other's latency.
+    assert cycles.total < gpu.launch(replace(alone, blocks=4)).total < 2 * cycles.total
+    assert gpu.launch(replace(alone, operations=0, loads=64 / gpu.load)) == cycles
+    assert gpu.launch(replace(alone, chain=1 << 20)).total == 1 << 20
+    assert gpu.launch(replace(alone, moved=1 << 20)).loading == (1 << 20) / gpu.memory_rate
+
+
+def test_few_threads_load_slowly() -> None:
+    """A core loads what its threads have in flight in the time of a load."""
+    gpu = ThreadBlocks(warp=32, max_threads=1024, registers=64, latency=400, far_rate=32)
+
+    def rate(threads: int, in_flight: int) -> float:
+        work = LaunchWork(blocks=1, threads=threads, far=1 << 20, in_flight=in_flight)
+        return (1 << 20) / gpu.launch(work).total
+
+    assert rate(100, 16) == 4
+    assert rate(100, 64) == 16
+    assert rate(1000, 64) == gpu.far_rate
+
+
+def test_scattered_loads_move_sectors() -> None:
+    gpu = ThreadBlocks(sector=32)
+    assert [gpu.scattered(step, 4) for step in (0, 4, 16, 32, 4096)] == [1, 1, 2, 4, 4]

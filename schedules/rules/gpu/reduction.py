@@ -23,6 +23,7 @@ from tcopt.schedules.rules.gpu.launches import is_update, launches_cycles, repea
 from tcopt.schedules.rules.gpu.reduction_plan import Sharing, term_lanes
 from tcopt.schedules.rules.gpu.reduction_space import AGAIN, THREAD, ReductionSpace, row_loops
 from tcopt.schedules.rules.gpu.shared_reduction import accumulate, take_turns
+from tcopt.schedules.rules.gpu.split_sum import GAIN
 from tcopt.schedules.rules.gpu.threads import spread
 from tcopt.schedules.rules.gpu.vector_rows import row_lanes
 from tcopt.schedules.rules.rule import Declined, schedule_rule
@@ -52,7 +53,7 @@ class Reduction:
         space = ReductionSpace(copy, *found, facts)
         if refusal := space.refusal():
             return Declined(refusal)
-        if launches_cycles(sch, facts) < space.estimate(Point(space.default())):
+        if launches_cycles(sch, facts) < GAIN * space.estimate(Point(space.default())):
             return Declined("launches for each step are estimated to take less time")
         return space
 

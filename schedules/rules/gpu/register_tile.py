@@ -43,7 +43,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
-from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, least, where
 from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 from tcopt.support.remarks import remark
 
@@ -248,7 +248,7 @@ def _cycles(
         operations, loads = facts.words * _thread_operations(tile, pattern, columns), 0
     work = LaunchWork(
         blocks=ceil_div(threads, facts.usual_threads),
-        threads=facts.usual_threads,
+        threads=least(threads, facts.usual_threads),
         operations=uneven * operations,
         loads=uneven * loads,
     )

@@ -40,8 +40,8 @@ FEW_ROUNDS = 4
 """Tiles per core from which tiles are large enough, and cores busy."""
 
 GAIN = 0.9
-"""Maximum estimated time relative to that of whole sums for which sums are divided: estimates are
-inaccurate."""
+"""Maximum estimated time of more launches relative to that of fewer for which they are chosen:
+estimates are inaccurate."""
 
 
 def choose_parts(

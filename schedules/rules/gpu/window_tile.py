@@ -48,7 +48,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.schedules.state.state import buffers_read
-from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div, least, where
 from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 from tcopt.support.remarks import remark
 
@@ -212,7 +212,7 @@ class WindowSpace(Space):
             uneven = where(pattern.extents[window.rows] % k.rows == 0, 1.0, UNEVEN)
         work = LaunchWork(
             blocks=ceil_div(threads, self.facts.usual_threads),
-            threads=self.facts.usual_threads,
+            threads=least(threads, self.facts.usual_threads),
             operations=uneven * terms * k.rows * k.lanes,
             loads=uneven * (loads + terms),
         )

@@ -72,14 +72,14 @@ te.func @small(%x: tensor<7x64xf32>, %w: tensor<64x21xf32>) -> tensor<7x21xf32> 
 // CHECK:      loop.func @strided
 // CHECK:        loop.alloc register : memref<8x4xf32>
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 1, max_threads = 64, registers = 128, shared = 0, vector_bits = 256, cores = 4>} {
-te.func @strided(%x: tensor<16x64xf32>, %w: tensor<24x16xf32>) -> tensor<24x28xf32> {
-  %m = te.compute "strided" [%i = 24, %j = 28] reduce [%k = 16] sum : tensor<24x28xf32> {
+te.func @strided(%x: tensor<16x64xf32>, %w: tensor<256x16xf32>) -> tensor<256x28xf32> {
+  %m = te.compute "strided" [%i = 256, %j = 28] reduce [%k = 16] sum : tensor<256x28xf32> {
     %0 = te.read %x[%k, %j * 2] : tensor<16x64xf32>
-    %1 = te.read %w[%i, %k] : tensor<24x16xf32>
+    %1 = te.read %w[%i, %k] : tensor<256x16xf32>
     %2 = arith.mulf %0, %1 : f32
     te.yield %2 : f32
   }
-  te.return %m : tensor<24x28xf32>
+  te.return %m : tensor<256x28xf32>
 }
 }
 

@@ -122,6 +122,8 @@ def test_a_full_reduction_fills_the_device() -> None:
             "{ y = LayerNormalization (x, s) }",
             [(1, 128)],
         ),
+        # One row for which more launches would take longer than a single core.
+        ("f (float[1, 32000] x) => (float[1, 32000] y) { y = Softmax (x) }", [(1, 1024)]),
         # One row that needs several blocks: maxima, their maximum, sums, their sum, quotients.
         (
             "f (float[1, 100000] x) => (float[1, 100000] y) { y = Softmax (x) }",
