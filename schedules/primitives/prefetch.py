@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop import BlockOp, ForOp, GuardOp, PrefetchOp
-from tcopt.dialects.loop.analysis import Box, buffer_shape, over, value_ranges
+from tcopt.dialects.loop.analysis import Box, binding_values, buffer_shape, over, value_ranges
 from tcopt.schedules.analysis.regions import box_under, reads_of
 from tcopt.schedules.dependences.order import check_runs
 from tcopt.schedules.state.failure import illegal
@@ -37,7 +37,7 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
 
     The prefetches are distributed over the iterations of the loops inside of `ahead`, up to `at`.
     If there are more iterations than cache lines, the last ones are used, because earlier
-    prefetches could be evicted.
+    prefetches could be evicted; the first ones are used if a size limits the iterations.
 
         loop.for %p = 0 to 8 {
           loop.for %i = 0 to 4 {
@@ -84,10 +84,19 @@ def prefetch(state: State, block: BlockOp, buffer: int, ahead: ForOp, at: ForOp)
         reason = f"the parts of {value_label(source)} that are read are not contiguous"
         raise illegal(_NAME, "buffer", reason, op=block)
     inside = around[around.index(ahead) + 1 : around.index(at) + 1]
-    ops = _prefetches(source, box, ahead, inside)
+    ops = _prefetches(source, box, ahead, inside, from_start=_is_limited(block, inside))
     first = at.body.block.first_op
     assert first is not None
     at.body.block.insert_ops_before(ops, first)
+
+
+def _is_limited(block: BlockOp, loops: Sequence[ForOp]) -> bool:
+    """Whether the number of iterations of loops around a block depends on a size."""
+    variables = {each.induction_variable for each in loops}
+    return any(
+        not isinstance(extent, int) and not variables.isdisjoint(binding_values(block, position))
+        for position, extent in enumerate(block.live_domain)
+    )
 
 
 def _element(buffer: SSAValue) -> Attribute:
@@ -104,9 +113,13 @@ def _is_dense(box: Box, buffer: SSAValue) -> bool:
 
 
 def _prefetches(
-    buffer: SSAValue, box: Box, ahead: ForOp, inside: Sequence[ForOp]
+    buffer: SSAValue, box: Box, ahead: ForOp, inside: Sequence[ForOp], *, from_start: bool
 ) -> list[Operation]:
-    """Return the ops for one iteration of the loops `inside`, which share the lines of the box."""
+    """Return the ops for one iteration of the loops `inside`, which share the lines of the box.
+
+    Args:
+        from_start: whether to use the first iterations if there are more than lines.
+    """
     element = _element(buffer)
     assert isinstance(element, FixedBitwidthType)
     line = ALIGNMENT * 8 // element.bitwidth
@@ -125,7 +138,8 @@ def _prefetches(
         later[position] = later[position] + 1
     ranges = value_ranges(values)
     needed = ceil(lines / count)
-    number = number - (rounds - needed)
+    if not from_start:
+        number = number - (rounds - needed)
     ops: list[Operation] = []
     for part in range(count):
         indices = [substitute(base, later) for base in bases]
