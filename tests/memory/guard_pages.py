@@ -99,12 +99,17 @@ def _results(program: Program) -> list[TensorSpec]:
     return [as_code_has_it(spec) for spec in (*program.outputs, *program.checks)]
 
 
-def _shape(spec: TensorSpec) -> list[int]:
-    return [int(extent or 0) for extent in spec.shape]
+def _shapes(program: Program, feeds: Sequence[Array]) -> list[Sequence[int]]:
+    """Shapes of the results of a run."""
+    checks = [[int(extent or 0) for extent in spec.shape] for spec in program.checks]
+    _, outputs = program._sizes_of(feeds)
+    return [*outputs, *checks]
 
 
-def _bytes(spec: TensorSpec) -> int:
-    return math.prod(_shape(spec)) * spec.dtype.itemsize
+def _sizes(program: Program, feeds: Sequence[Array]) -> Array:
+    """Values of the sizes of a run."""
+    values, _ = program._sizes_of(feeds)
+    return np.array(values, np.int64)
 
 
 @dataclass
@@ -115,27 +120,42 @@ class _Run:
     outputs: list[GuardedBuffer]
     weights: GuardedBuffer
     workspace: GuardedBuffer
+    shapes: Sequence[Sequence[int]]
+    sizes: Array
 
     @classmethod
-    def of(cls, program: Program, feeds: Sequence[Array], side: str, fill: int) -> _Run:
+    def of(
+        cls, program: Program, feeds: Sequence[Array], keys: Sequence[Array], side: str, fill: int
+    ) -> _Run:
+        shapes = _shapes(program, feeds)
+        sizes = [
+            math.prod(shape) * spec.dtype.itemsize
+            for shape, spec in zip(shapes, _results(program), strict=True)
+        ]
         return cls(
-            [_read_only(feed, side, max(feed.itemsize, 1)) for feed in feeds],
-            [GuardedBuffer(_bytes(s), side, ALIGNMENT, fill) for s in _results(program)],
+            [_read_only(feed, side, max(feed.itemsize, 1)) for feed in (*feeds, *keys)],
+            [GuardedBuffer(size, side, ALIGNMENT, fill) for size in sizes],
             _read_only(program.weights, side, ALIGNMENT),
             GuardedBuffer(program.workspace_bytes, side, ALIGNMENT, fill),
+            shapes,
+            _sizes(program, feeds),
         )
 
     def call(self, program: Program, threads: int | None, control: Control | None) -> list[Array]:
         """Run the program's code and return its outputs."""
-        buffers = [*self.inputs, *self.outputs, self.weights, self.workspace]
-        arguments = (ctypes.c_void_p * len(buffers))(*(b.address for b in buffers))
+        addresses = [
+            *(buffer.address for buffer in (*self.inputs, *self.outputs)),
+            *(self.sizes[n:].ctypes.data for n in range(len(self.sizes))),
+            *(buffer.address for buffer in (self.weights, self.workspace)),
+        ]
+        arguments = (ctypes.c_void_p * len(addresses))(*addresses)
         program.entry.threads = threads or default_threads()
         program.entry(arguments, control)
         for what, written in (("an output", self.outputs), ("the workspace", [self.workspace])):
             if not all(buffer.is_clean() for buffer in written):
                 raise GuardError(f"bytes beside {what} were written")
-        pairs = zip(self.outputs, _results(program), strict=True)
-        return [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(_shape(s)) for b, s in pairs]
+        rows = zip(self.outputs, _results(program), self.shapes, strict=True)
+        return [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(shape) for b, s, shape in rows]
 
 
 def run_guarded(
@@ -143,6 +163,7 @@ def run_guarded(
     feeds: Sequence[Array],
     threads: int | None = None,
     control: Control | None = None,
+    memory: Sequence[Array | None] | None = None,
 ) -> list[Array]:
     """Run a program on arrays in the form of its code, once for each of `FILLS`, with one random
     key.
@@ -151,8 +172,8 @@ def run_guarded(
         GuardError: bytes next to a buffer were written, or results differ.
         InputError: the data is invalid.
     """
-    feeds = [*feeds, *(new_key() for _ in self.keys)]
-    results = [_Run.of(self, feeds, *way).call(self, threads, control) for way in FILLS]
+    keys = [new_key() for _ in self.keys]
+    results = [_Run.of(self, feeds, keys, *way).call(self, threads, control) for way in FILLS]
     for spec, first, second in zip(_results(self), *results, strict=True):
         different = np.frombuffer(first.tobytes(), np.uint8) != np.frombuffer(
             second.tobytes(), np.uint8
