@@ -28,6 +28,7 @@ from tcopt.compiler.outcome import Compiled
 from tcopt.compiler.report import Report
 from tcopt.frontends.onnx.model.options import CODE, NO_OPTIONS
 from tcopt.runtime.device.program import DeviceProgram
+from tcopt.support.arithmetic.sizes import evaluate
 from tcopt.support.pipelines.phases import Phase
 from tcopt.tools.benchmarking.measure import contraction_flops
 
@@ -76,7 +77,7 @@ def prepare(item: Item, target: str, workers: int | None = None) -> Prepared:
         made.program = _compiled(model, item, target, workers)
         made.seconds = time.perf_counter() - start
         made.moved = _moved(made.program)
-        made.flops = contraction_flops(model.SerializeToString(), NO_OPTIONS)
+        made.flops = evaluate(contraction_flops(model.SerializeToString(), NO_OPTIONS), {})
     except Exception as error:
         made.errors["tcopt"] = describe(error)
     try:

@@ -17,8 +17,11 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.frontends.onnx.importer import import_whole
 from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.runtime import Model
+from tcopt.runtime.program_sizes import solved_sizes
 from tcopt.runtime.random_inputs import input_values
 from tcopt.runtime.signature import flatten
+from tcopt.runtime.whole_program import WholeProgram
+from tcopt.support.arithmetic.sizes import Extent, evaluate
 from tcopt.support.data.differences import Accuracy, compare
 from tcopt.support.errors import InputError
 from tcopt.support.processes.turns import BURST_S, speed, take_turns
@@ -83,7 +86,7 @@ def measure(
         "memory_plan": dict(program.report),
         "weight_bytes": int(program.weights.nbytes),
         "bytes": moved_bytes(feeds, flatten(ours), int(program.weights.nbytes)),
-        "flops": contraction_flops(model, options),
+        "flops": evaluate(contraction_flops(model, options), _sizes(program, feeds)),
         "runs": [],
     }
     for threads in settings.threads:
@@ -96,7 +99,15 @@ def moved_bytes(feeds: Mapping[str, Array], outputs: Sequence[Array], weights: i
     return sum(a.nbytes for a in feeds.values()) + sum(a.nbytes for a in outputs) + weights
 
 
-def contraction_flops(model: str | bytes, options: ImportOptions) -> int:
+def _sizes(program: WholeProgram, feeds: Mapping[str, Array]) -> dict[str, int]:
+    """Return the values of a program's sizes in a run."""
+    if not program.sizes:
+        return {}
+    shapes = tuple(feeds[spec.name].shape for spec in program.inputs)
+    return solved_sizes(program.sizes, program.inputs, shapes)
+
+
+def contraction_flops(model: str | bytes, options: ImportOptions) -> Extent:
     """Return the multiplications and additions of all contractions, by direct algorithms."""
     module = import_whole(model, options)
     return sum(
