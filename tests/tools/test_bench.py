@@ -72,6 +72,17 @@ def test_open_dimensions_limits_and_weights_in_files(tmp_path, capsys):
     assert "there is no limit 'size'" in capsys.readouterr().err
 
 
+def test_a_range_is_measured_at_one_size(tmp_path):
+    path, result = tmp_path / "model.onnx", tmp_path / "result.json"
+    save_dense_relu(path, batch="batch")
+    arguments = [str(path), "--rounds", "1", "--peers", "--dim", "batch=2..3"]
+    assert main([*arguments, "--json", str(result)]) == 0
+    report = json.loads(result.read_text())[str(path)]
+    batch = (report["bytes"] - report["weight_bytes"]) // (4 * (8 + 4))
+    assert batch in (2, 3)
+    assert report["flops"] == 2 * batch * 8 * 4
+
+
 def test_the_profile_names_nodes_and_the_trace_loads(model, tmp_path, capsys):
     trace = tmp_path / "trace.json"
     assert main([model, "--rounds", "2", "--profile", "--trace", str(trace)]) == 0
