@@ -8,6 +8,7 @@ from onnx import ModelProto
 
 import tcopt
 from models.network import Network
+from models.sized_models import SIZED_MODELS, SizedModel
 from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.model.errors import OpenSizeError
 from tcopt.interpreters.graph import run_module
@@ -32,12 +33,30 @@ def squeezed() -> ModelProto:
     return model_of(net, net.add("Squeeze", net.input("x", ["n", 1, 12])))
 
 
-def check(model: ModelProto, compiled: tcopt.Model, shape: tuple[int, ...]) -> None:
-    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    (wanted,) = run_module(import_model(model, shapes={"x": shape}), [x])
-    (found,) = compiled.run({"x": x})
+def check(model: ModelProto, compiled: tcopt.Model, *shapes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {
+        spec.name: rng.standard_normal(shape).astype(np.float32)
+        for spec, shape in zip(compiled.inputs, shapes, strict=True)
+    }
+    fixed = import_model(model, shapes={name: x.shape for name, x in feeds.items()})
+    (wanted,) = run_module(fixed, list(feeds.values()))
+    (found,) = compiled.run(feeds)
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.nightly(daily=["causal", "images"])
+@pytest.mark.parametrize("case", SIZED_MODELS.values(), ids=SIZED_MODELS)
+def test_networks(case: SizedModel):
+    model = case.build()
+    compiled = tcopt.compile(model, dims=case.dims, workers=0)
+    for numbers in case.values:
+        named = {**case.dims, **numbers}
+        shapes = (
+            [named.get(name, name) for name in spec.dims or spec.shape] for spec in compiled.inputs
+        )
+        check(model, compiled, *map(tuple, shapes))
 
 
 @pytest.mark.parametrize("given", [(1, 20), "2..20:2"], ids=str)

@@ -39,7 +39,7 @@ from tcopt.dialects.graph.core.types import (
     type_of,
 )
 from tcopt.dialects.te import api as te
-from tcopt.support.arithmetic.sizes import Size
+from tcopt.support.arithmetic.sizes import Size, upper_bound
 
 
 class MovementOp(GraphOp, ABC):
@@ -77,7 +77,8 @@ class ReshapeOp(MovementOp):
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the result's shape with the operand's element type."""
-        if math.prod(shape_of(self.x)) != math.prod(self.shape) or any(n < 0 for n in self.shape):
+        is_negative = any(upper_bound(n) < 0 for n in self.shape)
+        if math.prod(shape_of(self.x)) != math.prod(self.shape) or is_negative:
             raise VerifyException(f"{self.x.type} and {self.type} differ in number of elements")
         return (tensor(self.shape, element_type(self.x)),)
 
