@@ -6,32 +6,28 @@ Modules that are only needed to compile are imported lazily.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tcopt.compiler.open_sizes import OpenSizes
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.outcome import Compiled, OpenModel, Outcome
 from tcopt.compiler.program_cache import ProgramCache, ProgramEntry
 from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
+from tcopt.compiler.specializer import Specializer
 from tcopt.compiler.tuned import Tuned
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.options import Shapes, Source, Values
 from tcopt.runtime.defaults import Defaults
-from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model, Specialization
+from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model
 from tcopt.runtime.run_options import DeviceName
-from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
 from tcopt.support.accuracy import DEFAULT, PRECISE
 from tcopt.support.arithmetic.size_ranges import GivenSize
-from tcopt.support.data.strings import is_text
 from tcopt.support.errors import ResourceError
 from tcopt.support.memo import clear_memos
 from tcopt.support.processes.collector import quiet_collector
@@ -61,9 +57,11 @@ def compile(
 ) -> Model:
     """Compile an ONNX model to native code.
 
-    A model with open dimensions, or whose shapes depend on input values, is compiled at its first
-    run for the shapes and values seen. Each new combination is compiled once and reused. The same
-    holds for runs that override the default value of an input.
+    A model with open dimensions is compiled at its first run for the shapes of that run. When other
+    shapes follow, it is compiled once more, for a range of each dimension that differs; larger
+    sizes widen the ranges. A model that has no program for ranges is compiled once for each
+    combination of shapes, and so is a model whose shapes depend on input values. The same holds for
+    runs that override the default value of an input.
 
     Args:
         source: path of a file, its bytes, or a decoded model.
@@ -134,15 +132,17 @@ def compile_with(source: Source, options: CompileOptions) -> Model:
 
 def _model(compiler: _Compiler, options: CompileOptions) -> Model:
     """Return the model of a source: compiled, or lazy if its sizes are not known."""
-    specializer = _Specializer(compiler.outcome, options)
     found = compiler.outcome(options)
+    sizes = None
     if isinstance(found, OpenModel):
         compiler.keep_source()
+        sizes = OpenSizes(found.inputs, options.dims)
+        specializer = Specializer(compiler.outcome, options, sizes)
         model = Model.lazy(specializer, found.inputs, found.outputs)
     else:
         model = Model.of(found)
     model.name, model.target = compiler.name, options.target
-    model.instrumented = _Specializer(compiler.outcome, replace(options, timed=True))
+    model.instrumented = Specializer(compiler.outcome, replace(options, timed=True), sizes)
     model.programs_kept = options.programs_kept
     model.defaults = _Defaults(compiler, options)
     for spec in model.inputs:
@@ -255,7 +255,8 @@ class _Compiler:
                 shapes={name: options.shapes[name] for name in counts if name in options.shapes},
                 values={name: value for name, value in options.values.items() if name in names},
             )
-            specializer = _Specializer(self.outcome, known, following.measured)
+            sizes = OpenSizes([*own, *inputs], known.dims)
+            specializer = Specializer(self.outcome, known, sizes, following.measured)
             later = Model.lazy(specializer, [*own, *inputs], missing)
             later.programs_kept, later.target = options.programs_kept, options.target
         return StagedProgram(first, rest.bounded, later, compiled.outputs)
@@ -281,51 +282,6 @@ def _own_memos() -> Iterator[None]:
         clear_memos()
 
 
-class _Specializer(Specialization):
-    """Compiles for the shapes, and if needed the values, of the inputs of a run.
-
-    Args:
-        compile_for: compiles with the given options.
-        options: with the shapes and values that are fixed for all runs.
-        by_value: more inputs whose values determine sizes.
-    """
-
-    def __init__(
-        self,
-        compile_for: Callable[[CompileOptions], AnyProgram | OpenModel],
-        options: CompileOptions,
-        by_value: Iterable[str] = (),
-    ):
-        self._compile_for = compile_for
-        self._options = options
-        self._by_value: set[str] = {*options.values, *by_value}
-
-    @property
-    def needs_values(self) -> bool:
-        return bool(self._by_value)
-
-    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
-        by_value = [
-            (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
-            for name, array in _values(feeds, self._by_value).items()
-        ]
-        shapes = [(name, shape_of(value)) for name, value in sorted(feeds.items())]
-        return (*shapes, *sorted(by_value))
-
-    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
-        fixed = self._options
-        shapes = {**{name: shape_of(value) for name, value in feeds.items()}, **fixed.shapes}
-        while True:
-            values = {**fixed.values, **_values(feeds, self._by_value)}
-            found = self._compile_for(replace(fixed, shapes=shapes, values=values))
-            if not isinstance(found, OpenModel):
-                return found
-            fresh = set(_values(feeds, found.deciding)) - self._by_value
-            if not fresh:
-                raise found.missing
-            self._by_value |= fresh
-
-
 class _Defaults(Defaults):
     """Inputs with a default value, which the model treats as constants unless they are fed."""
 
@@ -340,9 +296,3 @@ class _Defaults(Defaults):
     def compile(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         known = self._options
         return _model(self._compiler, replace(known, shapes={**known.shapes, **shapes}))
-
-
-def _values(feeds: Mapping[str, Feed], names: Collection[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of some tensors; those on a device are copied to the host."""
-    tensors = (pair for name, value in feeds.items() for pair in flat_arrays(name, value))
-    return {name: np.asarray(tensor) for name, tensor in tensors if name in names}

@@ -39,6 +39,9 @@ _MEMORY_HINT = "run a smaller batch, or end other programs"
 PROGRAMS_KEPT = 16
 """Default number of specialisations kept for a model."""
 
+_MOST_ACCEPTED = 1024
+"""Number of combinations of shapes whose program is known without a check."""
+
 
 _MODELS: WeakSet[Model] = WeakSet()
 
@@ -130,7 +133,7 @@ class Model:
         inputs: Sequence[TensorSpec],
         outputs: Sequence[TensorSpec],
     ) -> Model:
-        """Return a model that is compiled at its first run, for the shapes of that run."""
+        """Return a model that is compiled when it runs, for the shapes of its runs."""
         return cls(inputs, outputs, None, specialization)
 
     @property
@@ -144,7 +147,8 @@ class Model:
         if self._program is None:
             raise UnsupportedError(
                 "the model's shapes are open, so it is compiled when it runs",
-                hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}",
+                hint="fix the shapes when compiling, as in shapes={'x': [1, 3, 224, 224]}, or give "
+                "ranges, as in dims={'batch': (1, 32)}",
             )
         if isinstance(self._program, StagedProgram):
             raise UnsupportedError(
@@ -431,6 +435,8 @@ class Model:
         """Let later runs with the same shapes skip checks that depend only on shapes."""
         if self._tensors_only:
             shapes = tuple(array.shape for array in cast("Sequence[Array]", values))
+            if len(self._accepted) >= _MOST_ACCEPTED:
+                self._accepted.clear()
             self._accepted[shapes] = _Accepted(program, key)
 
     def _touch(self, key: tuple[object, ...]) -> None:

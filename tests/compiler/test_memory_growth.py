@@ -72,9 +72,14 @@ def test_models_that_are_refused_leave_nothing_behind():
 
 def test_new_shapes_leave_nothing_behind():
     """When the cache of programs is full, each new one replaces another."""
-    model = tcopt.compile(dense("n", 9), workers=0, cache=False, programs_kept=2)
+    source = dense("n, 1", 9)
+    # The rank depends on n, so each n has its own program.
+    source.graph.node.insert(0, onnx.helper.make_node("Squeeze", ["x"], ["rows"]))
+    source.graph.node[1].input[0] = "rows"
+    source.graph.output[0].type.tensor_type.ClearField("shape")
+    model = tcopt.compile(source, workers=0, cache=False, programs_kept=2)
     w = np.ones((37, 9), np.float32)
-    left = growth(lambda n: model.run({"x": np.ones((n + 1, 37), np.float32), "w": w}))
+    left = growth(lambda n: model.run({"x": np.ones((n + 2, 1, 37), np.float32), "w": w}))
     assert left < LEFT_PER_COMPILE
 
 

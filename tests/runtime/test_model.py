@@ -267,7 +267,7 @@ def test_one_model_from_several_threads(rng):
 
 
 def test_an_open_model_from_several_threads():
-    """Each shape is compiled once, whoever requests it first."""
+    """The first shape and the range are compiled once, whoever requests them first."""
     net = Network("open")
     x = net.input("x", ["n"])
     compiles: list[str] = []
@@ -278,7 +278,7 @@ def test_an_open_model_from_several_threads():
         results = list(pool.map(lambda array: model.run({"x": array})[0], arrays))
     for array, result in zip(arrays, results, strict=True):
         np.testing.assert_array_equal(result, np.maximum(array, 0))
-    assert compiles.count("done") == 3
+    assert compiles.count("done") == 2
 
 
 def test_two_models_at_the_same_time(rng):

@@ -111,7 +111,7 @@ def _declared_dim(dim: TensorShapeProto.Dimension) -> Declared:
 
 def fix_inputs(
     inputs: Sequence[ModelInput],
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Mapping[str, Sequence[Extent]],
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, GivenSize] | None = None,
 ) -> MissingShapesError | None:
@@ -135,7 +135,7 @@ def fix_inputs(
 
 def narrow_inputs(
     inputs: Sequence[ModelInput],
-    shapes: Mapping[str, Sequence[int]],
+    shapes: Mapping[str, Sequence[Extent]],
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, GivenSize] | None = None,
 ) -> Symbols:
@@ -202,10 +202,10 @@ class Symbols:
                 hint=f"open dimensions are {listed}",
             )
 
-    def fix(self, name: str, extent: int, origin: str) -> str | None:
+    def fix(self, name: str, extent: Extent, origin: str) -> str | None:
         """Fix the extent of a symbol; return the origin of a conflicting one, or None."""
         known = self.extents.get(name)
-        if isinstance(known, Size):
+        if isinstance(known, Size) and isinstance(extent, int) and name in self.given:
             low, high = bounds_of(known)
             if not low <= extent <= high:
                 return self._origins[name]
@@ -259,12 +259,12 @@ def _fix_value(item: ModelInput, value: np.ndarray) -> None:
     item.value = value
 
 
-def _fix_shape(item: ModelInput, shape: Sequence[int], symbols: Symbols) -> None:
+def _fix_shape(item: ModelInput, shape: Sequence[Extent], symbols: Symbols) -> None:
     try:
-        extents = [int(d) for d in shape]
+        extents = [d if isinstance(d, Size) else int(d) for d in shape]
     except (TypeError, ValueError):
         raise InputError(f"{shape!r} is not a shape for input {item.name!r}, a tensor") from None
-    if any(d < 0 for d in extents):
+    if any(lower_bound(d) < 0 for d in extents):
         raise InputError(f"shape {extents} of input {item.name!r} has a negative dimension")
     if item.dims is None:
         item.dims = list(extents)

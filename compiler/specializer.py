@@ -1,0 +1,117 @@
+"""Compiles of one model for the shapes of its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tcopt.compiler.open_sizes import OpenSizes
+from tcopt.compiler.options import CompileOptions
+from tcopt.compiler.outcome import OpenModel
+from tcopt.runtime.model import AnyProgram
+from tcopt.runtime.signature import Feed, flat_arrays, shape_of
+from tcopt.runtime.staged import Specialization
+from tcopt.support.data.strings import is_text
+from tcopt.support.errors import CancelledError, TcoptError
+
+
+class Specializer(Specialization):
+    """Compiles for the shapes, and if needed the values, of the inputs of a run.
+
+    Args:
+        compile_for: compiles with the given options.
+        options: with the shapes and values that are fixed for all runs.
+        sizes: ranges of open dimensions; None if there are none.
+        by_value: more inputs whose values determine sizes. There are no ranges then.
+    """
+
+    def __init__(
+        self,
+        compile_for: Callable[[CompileOptions], AnyProgram | OpenModel],
+        options: CompileOptions,
+        sizes: OpenSizes | None = None,
+        by_value: Iterable[str] = (),
+    ):
+        self._compile_for = compile_for
+        self._options = options
+        self._sizes = sizes
+        self._by_value: set[str] = {*options.values, *by_value}
+
+    @property
+    def needs_values(self) -> bool:
+        return bool(self._by_value)
+
+    def key(self, feeds: Mapping[str, Feed]) -> tuple[object, ...]:
+        by_value = [
+            (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
+            for name, array in _values(feeds, self._by_value).items()
+        ]
+        shapes = {name: shape_of(value) for name, value in sorted(feeds.items())}
+        if self._sizes is not None and not self._by_value:
+            shapes = self._sizes.shapes_of(shapes)
+        return (*shapes.items(), *sorted(by_value))
+
+    def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
+        program = self._compile(feeds)
+        if self._options.timed and self._sizes is not None and self._sizes.remark is not None:
+            first = program.parts[0]
+            first.remarks = (*first.remarks, self._sizes.remark)
+        return program
+
+    def _compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
+        shapes = {name: shape_of(value) for name, value in feeds.items()}
+        sizes = None if self._by_value else self._sizes
+        seen = None if sizes is None else sizes.widened(shapes)
+        if sizes is None or seen is None:
+            return self._compile_fixed(feeds, shapes)
+        problem = None
+        if seen.ranged is not None:
+            found = self._compile_ranged(seen.ranged)
+            if not isinstance(found, TcoptError):
+                sizes.accept(seen)
+                return found
+            problem = found
+        program = self._compile_fixed(feeds, shapes)
+        # Errors that every program of this combination has are not those of ranges.
+        if problem is not None:
+            sizes.give_up(seen, problem)
+        elif not self._by_value:
+            sizes.accept(seen)
+        return program
+
+    def _compile_ranged(self, shapes: Mapping[str, object]) -> AnyProgram | TcoptError:
+        """Return the program for shapes with sizes, or the error if there is none."""
+        try:
+            found = self._compile_for(replace(self._options, shapes=self._all(shapes)))
+        except CancelledError:
+            raise
+        except TcoptError as error:
+            return error
+        return found.missing if isinstance(found, OpenModel) else found
+
+    def _compile_fixed(self, feeds: Mapping[str, Feed], shapes: Mapping[str, object]) -> AnyProgram:
+        fixed = self._options
+        while True:
+            values = {**fixed.values, **_values(feeds, self._by_value)}
+            known = replace(fixed, shapes=self._all(shapes), values=values)
+            found = self._compile_for(known)
+            if not isinstance(found, OpenModel):
+                return found
+            fresh = set(_values(feeds, found.deciding)) - self._by_value
+            if not fresh:
+                raise found.missing
+            self._by_value |= fresh
+
+    def _all(self, shapes: Mapping[str, object]) -> dict[str, object]:
+        """Return shapes with those that are the same for all runs."""
+        return {**shapes, **self._options.shapes}
+
+
+def _values(feeds: Mapping[str, Feed], names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of some tensors; those on a device are copied to the host."""
+    tensors = (pair for name, value in feeds.items() for pair in flat_arrays(name, value))
+    return {name: np.asarray(tensor) for name, tensor in tensors if name in names}
