@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from tcopt.frontends.onnx.model.inputs import derived_extent
 from tcopt.runtime.specs import TensorSpec
-from tcopt.support.arithmetic.size_parser import names_in
+from tcopt.support.arithmetic.size_parser import derived_extent, names_in
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
 from tcopt.support.arithmetic.sizes import Extent, evaluate
 from tcopt.support.data.structures import Kind

@@ -17,7 +17,7 @@ from onnx import AttributeProto, ModelProto, NodeProto
 from tcopt.frontends.onnx.importer import ModelImporter, Open
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
 from tcopt.frontends.onnx.model.initializers import graph_weights
-from tcopt.frontends.onnx.model.inputs import declared_dims, derived_extent
+from tcopt.frontends.onnx.model.inputs import declared_dims
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.loading import header_problems, load_model
 from tcopt.frontends.onnx.model.node_facts import general_advice, operator_name
@@ -25,7 +25,7 @@ from tcopt.frontends.onnx.model.options import ImportOptions, Shapes, Source
 from tcopt.frontends.onnx.model.problems import Problems
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.types import numpy_dtype, onnx_type_name, tensor_declaration
-from tcopt.support.arithmetic.size_parser import names_in
+from tcopt.support.arithmetic.size_parser import derived_extent, names_in
 from tcopt.support.arithmetic.size_ranges import GivenSize
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.structures import Kind

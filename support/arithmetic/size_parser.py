@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from tcopt.support.arithmetic.size_grammar import SizeParser, SizeTree, evaluate_tree
-from tcopt.support.arithmetic.sizes import Extent
+from tcopt.support.arithmetic.sizes import Extent, lower_bound
 from tcopt.support.errors import ParsingError
 
 _NAME = r"[^\W\d]\w*(?:\.\w+)*"
@@ -43,6 +43,18 @@ def parse_size(text: str, names: Mapping[str, Extent]) -> Extent:
         return evaluate_tree(tree, names)
     except ZeroDivisionError:
         raise parser.error("division by 0") from None
+
+
+def derived_extent(dim: str, extents: Mapping[str, Extent]) -> Extent | None:
+    """Return the extent of a dimension such as `past + 1`; None if a name of it is not known.
+
+    It is also None if the result is not an extent, as for `length - 8` with a length of 4.
+    """
+    try:
+        found = parse_size(dim, extents)
+    except ParsingError:
+        return None
+    return found if lower_bound(found) >= 0 else None
 
 
 def names_in(text: str) -> tuple[str, ...]:

@@ -90,10 +90,10 @@ def test_weights_in_other_files(tmp_path, cache, part):
         proto.doc_string = folder
         onnx.save(proto, path, save_as_external_data=True, location="w.bin")
     model = tcopt.compile(tmp_path / "a" / "m.onnx", cache=cache)
-    assert first(model, 1) == 1 and first(model, 2) == 1
+    assert first(model, 1) == 1
     shutil.copyfile(tmp_path / "b" / part, tmp_path / "a" / part)
     with pytest.raises(InputError, match="has changed"):
-        first(model, 3)
+        first(model, 2)
     # Programs from the cache are checked in the same way.
     again = tcopt.compile(tmp_path / "b" / "m.onnx", cache=cache)
     assert first(again, 2) == 2

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
-from tcopt.support.arithmetic.size_parser import names_in, parse_size
+from tcopt.support.arithmetic.size_parser import derived_extent, names_in
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
 from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, lower_bound
 from tcopt.support.data.strings import is_text
@@ -19,7 +19,6 @@ from tcopt.support.data.structures import Kind
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
-    ParsingError,
     UnsupportedError,
 )
 
@@ -231,18 +230,6 @@ def falls_back(name: str, dims: Mapping[str, GivenSize]) -> bool:
     """Whether a model may be compiled for each value of a size if it has no program for all."""
     given = given_size(name, dims[name]) if name in dims else 0
     return isinstance(given, SizeRange) and given.falls_back
-
-
-def derived_extent(dim: str, extents: Mapping[str, Extent]) -> Extent | None:
-    """Return the extent of a dimension such as `past + 1`; None if a name of it is not known.
-
-    It is also None if the result is not an extent, as for `length - 8` with a length of 4.
-    """
-    try:
-        found = parse_size(dim, extents)
-    except ParsingError:
-        return None
-    return found if lower_bound(found) >= 0 else None
 
 
 def _is_static(item: ModelInput) -> bool:
