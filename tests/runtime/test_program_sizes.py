@@ -73,6 +73,24 @@ MODELS = {
         {"a": (1, 4), "b": (1, 7)},
         lambda x, w: [np.tanh(x @ w)],
     ),
+    "attention": (
+        """m (float[n, 8] x) => (float[n, 8] y) {
+          t = Transpose <perm: ints = [1, 0]> (x)
+          s = MatMul(x, t)
+          p = Softmax <axis: int = 1> (s)
+          y = MatMul(p, x)
+        }""",
+        {"n": (1, 40)},
+        lambda x: [_softmax(x @ x.T) @ x],
+    ),
+    "images": (
+        """m (float[n, 3, 5, 5] x, float[4, 3, 3, 3] w) => (float[n, 4, 3, 3] y) {
+          c = Conv(x, w)
+          y = Relu(c)
+        }""",
+        {"n": (1, 19)},
+        lambda x, w: [np.maximum(_convolution(x, w), 0)],
+    ),
 }
 
 
@@ -81,6 +99,11 @@ def _rnn(x, w, r):
     for each in x:
         states.append(np.tanh(each @ w.T + states[-1] @ r.T))
     return [np.stack(states[1:])[:, None], states[-1][None]]
+
+
+def _convolution(x, w):
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], axis=(2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, w)
 
 
 def _softmax(x):
