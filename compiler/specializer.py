@@ -91,6 +91,9 @@ class Specializer(Specialization):
             raise
         except TcoptError as error:
             return error
+        except Exception as error:
+            # A fault of the compiler with sizes: the model still has programs for single sizes.
+            return TcoptError(f"internal error, {type(error).__name__}: {error}")
         return found.missing if isinstance(found, OpenModel) else found
 
     def _compile_fixed(self, feeds: Mapping[str, Feed], shapes: Mapping[str, object]) -> AnyProgram:
