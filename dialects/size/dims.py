@@ -3,8 +3,8 @@
     tensor<512x768xf32, #size.dims<n[1:512], 768>>
     memref<512x768xf32, #size.dims<n[1:512], 768>>
 
-The built-in shape has the greatest extents, for which memory is planned. When a program runs, `n`
-has one value, and the tensor is dense and row-major by its live extents: nothing behind them is
+The built-in shape has the upper bounds, for which memory is planned. When a program runs, `n` has
+one value, and the tensor is dense and row-major with its live extents: nothing beyond them is
 computed, read or written. A type without sizes has no such attribute.
 """
 
@@ -96,7 +96,7 @@ def extents_of(type: Attribute) -> tuple[Extent, ...]:
     """Return the live extents of a tensor or memref type.
 
     Raises:
-        VerifyException: it has no shape, or its shape is not that of the greatest extents.
+        VerifyException: it has no shape, or its shape does not have the upper bounds.
     """
     shaped = _shaped(type)
     if shaped is None:
@@ -106,7 +106,7 @@ def extents_of(type: Attribute) -> tuple[Extent, ...]:
         return shape
     if dims.bounds != shape:
         wanted = "x".join(map(str, dims.bounds))
-        raise VerifyException(f"{type} must have the shape {wanted} of its greatest extents")
+        raise VerifyException(f"{type} must have the shape {wanted} of its upper bounds")
     return dims.extents
 
 
