@@ -44,7 +44,7 @@ class OpenNetwork:
 
 
 def bert(layers: int = 12, width: int = 768, heads: int = 12, longest: int = 512) -> ModelProto:
-    """BERT as exporters write it: shapes are computed from those of the input."""
+    """Build BERT in the form that exporters write: nodes compute shapes from the input's shape."""
     net = Network("bert")
     ids = net.input("input_ids", ["batch", "length"], TensorProto.INT64)
     mask = net.input("attention_mask", ["batch", "length"], TensorProto.INT64)

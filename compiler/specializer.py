@@ -26,7 +26,7 @@ class Specializer(Specialization):
         compile_for: compiles with the given options.
         options: with the shapes and values that are fixed for all runs.
         sizes: ranges of open dimensions; None if there are none.
-        by_value: more inputs whose values determine sizes. There are no ranges then.
+        by_value: further inputs whose values determine sizes; programs then have no ranges.
     """
 
     def __init__(

@@ -78,7 +78,7 @@ def sizes_facts(symbols: Iterable[Symbol]) -> list[dict[str, Any]]:
 
 
 def sizes_of(facts: Facts) -> list[Symbol]:
-    """Return the sizes encoded by `sizes_facts`; none if there is no entry.
+    """Return the sizes that `sizes_facts` encoded; [] if the file has no such entry.
 
     Raises:
         FactError: an entry is malformed, or repeats a name.

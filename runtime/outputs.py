@@ -63,7 +63,7 @@ class OutputPool:
         """Return an uninitialised array that does not alias any array in use.
 
         Args:
-            shape: shape of the array, which is not larger than that of the output.
+            shape: shape of the array, at most that of the output in each dimension.
         Returns:
             The array, and its address.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, IntegerAttr, i1
@@ -13,8 +13,8 @@ from tcopt.dialects.arith_ import CmpiOp
 from tcopt.dialects.loop.access import LoadOp
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.structure import function_of
-from tcopt.dialects.size import size_arguments
-from tcopt.support.arithmetic.sizes import Extent, to_affine
+from tcopt.dialects.size import size_arguments, size_expression
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.syntax.access_syntax import unique_operands
 
 
@@ -47,8 +47,6 @@ def _value_of(extent: Extent, op: Operation) -> Operation:
     if isinstance(extent, int):
         return arith.ConstantOp(IntegerAttr(extent, IndexType()))
     function = function_of(op)
-    names: Mapping[str, SSAValue] = {} if function is None else size_arguments(function)
-    expr = to_affine(extent, {name: place for place, name in enumerate(names)})
-    assert expr is not None
-    values: Sequence[SSAValue] = list(names.values())
+    arguments: Mapping[str, SSAValue] = {} if function is None else size_arguments(function)
+    expr, values = size_expression(extent, arguments)
     return IndexOp(*unique_operands(AffineMap(len(values), 0, (expr,)), values))

@@ -54,7 +54,7 @@ class DimsAttr(MemRefLayoutAttr, Data[tuple[Extent, ...]]):
 
     @property
     def bounds(self) -> tuple[int, ...]:
-        """The greatest value of each extent."""
+        """The upper bound of each extent."""
         return tuple(map(upper_bound, self.data))
 
     @classmethod
@@ -69,8 +69,7 @@ class DimsAttr(MemRefLayoutAttr, Data[tuple[Extent, ...]]):
 
     def get_strides(self) -> Sequence[int | None]:
         """Return the strides in elements; None if one depends on a size."""
-        strides = (product(self.data[axis + 1 :]) for axis in range(len(self.data)))
-        return [stride if isinstance(stride, int) else None for stride in strides]
+        return [stride if isinstance(stride, int) else None for stride in row_major(self.data)]
 
     def get_offset(self) -> int:
         return 0
@@ -83,6 +82,11 @@ class DimsAttr(MemRefLayoutAttr, Data[tuple[Extent, ...]]):
         dims = (AffineDimExpr(axis) for axis in range(len(strides)))
         parts = [dim * (stride or 0) for dim, stride in zip(dims, strides, strict=True)]
         return AffineMap(len(parts), 0, (sum(parts[1:], start=parts[0]),))
+
+
+def row_major(extents: Sequence[Extent]) -> list[Extent]:
+    """Return the strides of a dense tensor or buffer in elements."""
+    return [product(extents[axis + 1 :]) for axis in range(len(extents))]
 
 
 def dims_attr(extents: Iterable[Extent]) -> DimsAttr | None:

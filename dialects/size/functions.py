@@ -15,13 +15,20 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import FunctionType, IndexType, SymbolRefAttr
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.size.dims import DimsAttr, dims_attr, substitute_type, symbols_in
 from tcopt.dialects.size.syntax import symbol_text
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Extent, bounds_of, named_size, symbols_of
+from tcopt.support.arithmetic.sizes import (
+    Extent,
+    bounds_of,
+    named_size,
+    symbols_of,
+    to_affine,
+)
 
 SYMBOLS = "size.symbols"
 """Attribute of functions with sizes: their symbols as a `DimsAttr`."""
@@ -69,6 +76,20 @@ def size_arguments(function: Operation) -> dict[str, SSAValue]:
         return {}
     arguments = function.regions[0].block.args[-len(symbols) :]
     return {s.name: value for s, value in zip(symbols, arguments, strict=True)}
+
+
+def size_expression(
+    extent: Extent, arguments: Mapping[str, SSAValue]
+) -> tuple[AffineExpr, list[SSAValue]]:
+    """Return an extent as an index expression over arguments of its function.
+
+    Args:
+        arguments: the argument with the value of each size; see `size_arguments`.
+    """
+    names = [symbol.name for symbol in symbols_of(extent)]
+    expr = to_affine(extent, {name: position for position, name in enumerate(names)})
+    assert expr is not None, f"{extent} is not affine in the sizes of a function"
+    return expr, [arguments[name] for name in names]
 
 
 def verify_symbols(function: Operation, types: Sequence[Attribute], *, arguments: bool) -> None:

@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.size.dims import DimsAttr, extents_of
+from tcopt.dialects.size.dims import DimsAttr, extents_of, row_major
 from tcopt.support.arithmetic.size_bounds import is_never_negative
 from tcopt.support.arithmetic.size_terms import (
     Atom,
@@ -33,7 +33,7 @@ from tcopt.support.arithmetic.size_terms import (
     Remainder,
     Symbol,
 )
-from tcopt.support.arithmetic.sizes import Extent, Size, is_fixed, product
+from tcopt.support.arithmetic.sizes import Extent, Size, is_fixed
 
 BUFFERS = "size.buffers"
 """Attribute of a lowered host function: the types of its buffers with their live extents."""
@@ -65,7 +65,7 @@ def sized(type: Attribute) -> MemRefType[Attribute] | None:
 
 
 def static_type(type: MemRefType[Attribute]) -> MemRefType[Attribute]:
-    """Return the type of the memory of a buffer, which has room for the greatest extents."""
+    """Return the type of the memory of a buffer, which has room for the upper bounds."""
     if sized(type) is None:
         return type
     return MemRefType(type.element_type, type.get_shape(), NoneAttr(), type.memory_space)
@@ -96,11 +96,6 @@ def buffer_types(function: FuncOp) -> list[Attribute]:
     if isa(kept, ArrayAttr):
         types[: len(kept)] = kept.data
     return types
-
-
-def row_major(extents: Sequence[Extent]) -> list[Extent]:
-    """Return the strides of a dense buffer in elements."""
-    return [product(extents[axis + 1 :]) for axis in range(len(extents))]
 
 
 def view_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 from xdsl.dialects.arith import MinSIOp
@@ -38,7 +38,7 @@ from tcopt.support.arithmetic.extent_ranges import (
     number_ranges,
 )
 from tcopt.support.arithmetic.intervals import UNBOUNDED, Range
-from tcopt.support.arithmetic.sizes import Size, symbols_of, to_affine
+from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.ir.index_maps import verify_index_map
 from tcopt.support.ir.literals import number_attr, parse_number, print_number
 from tcopt.support.ir.quick_ir import init_op
@@ -315,17 +315,3 @@ def certainly_outside(expr: AffineExpr, extent: int, ranges: Sequence[ExtentRang
     if not value.is_linear or any(ranges[d] == UNBOUNDED for d in expr.used_dims()):
         return False
     return not is_in_range(expr, extent, ranges)
-
-
-def size_expression(
-    extent: int, arguments: Mapping[str, SSAValue]
-) -> tuple[AffineExpr, list[SSAValue]]:
-    """Return an extent as an index expression over arguments of its function.
-
-    Args:
-        arguments: the argument with the value of each size; see `size_arguments`.
-    """
-    names = [symbol.name for symbol in symbols_of(extent)]
-    expr = to_affine(extent, {name: position for position, name in enumerate(names)})
-    assert expr is not None, f"{extent} is not affine in the sizes of a function"
-    return expr, [arguments[name] for name in names]

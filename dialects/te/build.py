@@ -15,14 +15,13 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.dialects.size import set_function_symbols, sized_tensor
+from tcopt.dialects.size import set_function_symbols, size_expression, sized_tensor
 from tcopt.dialects.table import LookupOp, ScaleOp
 from tcopt.dialects.te.access import (
     ReadOp,
     certainly_outside,
     extent_range_by,
     is_computed,
-    size_expression,
 )
 from tcopt.dialects.te.dtypes import ExpressionError, is_unsigned
 from tcopt.dialects.te.expr import (

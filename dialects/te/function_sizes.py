@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import IndexType
 from xdsl.ir import Block, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from tcopt.dialects.size import size_of
-from tcopt.dialects.te.access import size_expression
+from tcopt.dialects.size import size_expression, size_of
 from tcopt.support.arithmetic.size_terms import MinMax, Monomial, Polynomial, Quotient, Symbol
 from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of
 

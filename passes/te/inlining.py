@@ -10,9 +10,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.arith_ import CmpiOp, SelectOp
-from tcopt.dialects.size import size_arguments
+from tcopt.dialects.size import size_arguments, size_expression
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
-from tcopt.dialects.te.access import extent_ranges, index_ranges, size_expression
+from tcopt.dialects.te.access import extent_ranges, index_ranges
 from tcopt.support.arithmetic.affine import bounds, simplify, substitute
 from tcopt.support.arithmetic.extent_ranges import expression_range, is_in_range
 from tcopt.support.arithmetic.sizes import lower_bound

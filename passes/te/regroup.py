@@ -11,9 +11,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects.graph.core.types import AnyTensor, element_type, shape_of, tensor
-from tcopt.dialects.size import size_arguments
+from tcopt.dialects.size import size_arguments, size_expression
 from tcopt.dialects.te import ComputeOp, FuncOp, IndexOp, ReadOp, ReturnOp
-from tcopt.dialects.te.access import index_ranges, size_expression
+from tcopt.dialects.te.access import index_ranges
 from tcopt.passes.te.axis_groups import Grouping, Groups, Holder
 from tcopt.support.arithmetic.affine import linear_sum, simplify, substitute
 from tcopt.support.locations import set_location

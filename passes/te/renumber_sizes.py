@@ -35,7 +35,7 @@ class RenumberedSizes:
 
 
 def renumber_sizes(function: FuncOp) -> RenumberedSizes | None:
-    """Replace products of sizes by sizes of their own; return None if there are no products.
+    """Give each product of sizes a symbol; return None if no extent is such a product.
 
     te.func @f(%x: tensor<32xf32, #size.dims<s0[1:4] * s1[1:8]>>, %s0: index, %s1: index)
     ->

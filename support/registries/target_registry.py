@@ -103,7 +103,7 @@ def _kind_of_attribute(text: str) -> TargetKind:
         if kind.facts.name == name:
             return target_named(kind.attribute(text).kind)
     known = ", ".join(sorted({kind.facts.name for kind in TARGETS.values()}))
-    raise InputError(f"there is no target attribute '#{name}'", hint=f"attributes are {known}")
+    raise InputError(f"unknown target attribute '#{name}'", hint=f"known attributes are {known}")
 
 
 def kinds_with(machine: str) -> Iterator[TargetKind]:

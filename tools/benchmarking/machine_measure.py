@@ -50,7 +50,7 @@ class Measured:
         fma_latency: cycles from a multiply-add to another one that needs its result.
         loads: vectors loaded from L1 per cycle.
         issue: instructions per cycle.
-        l2_rate, l3_rate, memory_rate: bytes per cycle; 0 if there is no such cache.
+        l2_rate, l3_rate, memory_rate: bytes per cycle; 0 for a cache that the machine lacks.
         start: cycles of a parallel region; 0 with a single core.
         megahertz: the clock frequency in MHz.
     """

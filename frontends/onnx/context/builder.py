@@ -195,7 +195,7 @@ class GraphBuilder:
         return result
 
     def check_size(self, shape: Sequence[Extent], itemsize: int) -> None:
-        """Check that the size of a tensor is within the limit, for the greatest extents.
+        """Check that the size of a tensor is within the limit, at the upper bounds of its extents.
 
         Raises:
             ImportModelError: it exceeds the limit.

@@ -64,7 +64,7 @@ class WinogradForm:
             terms: products that one instruction adds to a sum.
         """
         x = shape_of(op.operands[0])
-        # Costs are those of the greatest batch.
+        # A batch that is a size counts as its upper bound.
         images, outputs, height, width, *lanes = (upper_bound(op.shape[0]), *op.shape[1:])
         return ConvLayer(
             images,

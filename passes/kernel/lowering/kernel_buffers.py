@@ -127,7 +127,3 @@ class KernelBuffers:
         left = AffineDimExpr(len(operands)) - 1 - expr
         is_positive = known.decide(expr, operands, _UNLIMITED) is True
         return is_positive and known.decide(left, [*operands, limit], _UNLIMITED) is True
-
-    def extent(self, extent: Extent) -> Measure:
-        """Return an extent of a buffer of the loop level as a number or a value."""
-        return self.sizes.measure(extent)

@@ -77,7 +77,7 @@ class LowerLoopToKernelPass(ModulePass):
               ...
 
     Sizes become dynamic dimensions. Extents and strides that depend on them are computed from the
-    index arguments, at the start of a function; memory is allocated for the greatest extents:
+    index arguments, at the start of a function; memory is allocated for the upper bounds:
 
         loop.func @k(%x: memref<64x100xf32, #size.dims<64, s0[1:100]>>, %s0: index) {
         ->

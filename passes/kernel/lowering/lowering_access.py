@@ -208,7 +208,7 @@ class AccessLowering:
                 ends = (expr + end for end in {0, reach})
                 is_inside = all(self.buffers.is_below(e, operands, extent) for e in ends)
             if not is_inside:
-                limit, most = self.buffers.extent(extent), upper_bound(extent)
+                limit, most = self.buffers.sizes.measure(extent), upper_bound(extent)
                 result.append(Condition(expr, step, limit, most))
         return result
 

@@ -246,7 +246,7 @@ def _separate(block: Block, tail: _Tail, known: Knowledge) -> list[Block]:
     low, high = sum_range(tail.outer, known.ranges_of(tail.operands))
     parts: list[Block] = []
     if not _covers(whole.block, {c.guard for c in tail.conditions}):
-        # What the conditions do not guard also runs where none of them holds.
+        # Effects outside of the guards also happen where none of the conditions holds.
         rest = [(low, width - 1, whole.clone())]
         inside = block
     else:

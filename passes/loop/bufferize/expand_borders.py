@@ -19,9 +19,8 @@ from xdsl.rewriter import InsertPoint
 from tcopt.dialects import loop
 from tcopt.dialects.loop.border import Side
 from tcopt.dialects.loop.structure import function_of
-from tcopt.dialects.size import size_arguments
+from tcopt.dialects.size import size_arguments, size_expression
 from tcopt.dialects.target import VectorUnits, target_facts_of
-from tcopt.dialects.te.access import size_expression
 from tcopt.support.arithmetic.affine import substitute
 from tcopt.support.arithmetic.sizes import Size, is_fixed, upper_bound
 from tcopt.support.ir.rewriting import rewrite

@@ -74,7 +74,7 @@ def test_values_at_every_number(build, expected, size, rng):
 
 
 def test_products_and_minima_become_sizes():
-    """Other sizes are affine in those of the function, also multiples."""
+    """Other extents, multiples included, are affine in the sizes of the function."""
     shape = (N * B, minimum(N, 5), 3 * N + 1, EVEN // 2)
     sizes = FunctionSizes()
     te.func(
