@@ -288,6 +288,8 @@ def _set_bounds(op: Operation, extents: Sequence[Extent]) -> None:
         if isa(bounds, Integers):
             op.properties[key] = number_list(*rest[: len(bounds)])
             rest = rest[len(bounds) :]
+    if "trip" in op.properties:
+        op.properties["trip"] = IntegerAttr(rest[0], i64)
 
 
 def _set_numbers(op: Operation, key: str, numbers: Sequence[int]) -> None:

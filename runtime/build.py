@@ -175,10 +175,8 @@ def timed_kernels(main: FuncOp) -> list[TimedKernel] | None:
 def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
     kernel, size, parallel = (entry.data[name] for name in ("kernel", "bytes", "parallel"))
     assert isinstance(kernel, StringAttr) and isa(parallel, IntegerAttr)
-    turns = entry.data["turns"]
-    assert isa(turns, IntegerAttr)
     origin, many = Origin.of(entry), bool(parallel.value.data)
-    return TimedKernel(kernel.data, origin, _number(size), many, turns=turns.value.data)
+    return TimedKernel(kernel.data, origin, _number(size), many, turns=_number(entry.data["turns"]))
 
 
 def _number(value: Attribute) -> Extent:

@@ -43,8 +43,9 @@ class TimedKernel:
     """Threads of its grid on a device; 0 on a CPU, where the run decides."""
     slow: str = ""
     """Why it is estimated to be many times slower than its target allows; empty if it is not."""
-    turns: int = 1
-    """Number of calls at this point in a run: the trip count of the surrounding loops."""
+    turns: Extent = 1
+    """Number of calls at this point in a run: the trip count of the surrounding loops, which may
+    depend on a run's sizes."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,12 @@ class Profile:
             nodes=tuple(dict.fromkeys(name for call in calls for name in call.origin.nodes)),
             ops=first.origin.ops,
             rule=first.rule,
-            calls=sum(call.turns for call in calls),
+            calls=sum(upper_bound(call.turns) for call in calls),
             us=median / 1e3,
             least_us=least / 1e3,
             share=share,
-            gflops=sum(call.origin.work * call.turns for call in calls) / seconds,
-            gbps=sum(upper_bound(call.bytes) * call.turns for call in calls) / seconds,
+            gflops=sum(call.origin.work * upper_bound(call.turns) for call in calls) / seconds,
+            gbps=sum(upper_bound(call.bytes * call.turns) for call in calls) / seconds,
             threads=first.threads or (self.threads if first.parallel else 1),
             slow=first.slow,
         )
@@ -225,7 +226,10 @@ def _with_sizes(program: WholeProgram, feeds: Sequence[NDArray[Any]]) -> Sequenc
         return calls
     shapes = tuple(feed.shape for feed in feeds)
     values = solved_sizes(program.sizes, program.inputs, shapes)
-    return [replace(call, bytes=evaluate(call.bytes, values)) for call in calls]
+    return [
+        replace(call, bytes=evaluate(call.bytes, values), turns=evaluate(call.turns, values))
+        for call in calls
+    ]
 
 
 def _in_turn(stages: Sequence[Times]) -> Times:

@@ -24,6 +24,7 @@ from tcopt.dialects.size.functions import (
 )
 from tcopt.dialects.size.lowered import (
     BYTES,
+    TRIP,
     IndexOp,
     Measure,
     SizeValues,
@@ -42,6 +43,7 @@ __all__ = [
     "BYTES",
     "DIALECT",
     "SYMBOLS",
+    "TRIP",
     "DimsAttr",
     "IndexOp",
     "Measure",

@@ -41,6 +41,9 @@ BUFFERS = "size.buffers"
 BYTES = "size.bytes"
 """Attribute of a call with sizes: the live bytes of its buffers, as a `DimsAttr` of one extent."""
 
+TRIP = "size.trip"
+"""Attribute of a time loop whose trip count is a size: the trip count, as a `DimsAttr`."""
+
 IndexOp: TypeAlias = type[
     arith.AddiOp
     | arith.SubiOp

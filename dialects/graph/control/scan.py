@@ -40,7 +40,11 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     shape_of_type,
     tensor,
+    type_of,
+    zeros,
 )
+from tcopt.dialects.size import DimsAttr, dims_attr
+from tcopt.support.arithmetic.sizes import Extent, upper_bound
 
 I64_NUMBER = IntegerAttr.constr(type=eq(i64))
 
@@ -93,7 +97,11 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     step t, and loop-invariant values. The function takes the states, the slices and the invariants,
     and returns the next states and one slice of each further result. Results are the final states
     and the collected slices [trip, ...]. With `reverse`, slices are read and written from last to
-    first.
+    first. A trip count that is a size has its upper bound in `trip`:
+
+        %h, %ys = graph.scan @step(%h0, %xs) {trip = 64, states = 1, scanned = 1} sizes <n[1:64]>
+            : (tensor<1x8xf32>, tensor<64x1x4xf32, #size.dims<n[1:64], 1, 4>>)
+            -> (tensor<1x8xf32>, tensor<64x1x8xf32, #size.dims<n[1:64], 1, 8>>)
     """
 
     name = "graph.scan"
@@ -101,6 +109,7 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
 
     body = prop_def(SymbolRefAttr)
     trip = prop_def(I64_NUMBER)
+    sizes = opt_prop_def(DimsAttr)
     states = prop_def(I64_NUMBER)
     scanned = prop_def(I64_NUMBER)
     reverse = opt_prop_def(UnitAttr)
@@ -109,14 +118,14 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
 
     assembly_format = (
         "$body `(` $inputs `)` ` ` `{` `trip` `=` $trip `,` `states` `=` $states `,` `scanned` "
-        "`=` $scanned (`,` `reverse` $reverse^)? `}` attr-dict `:` "
-        "functional-type($inputs, $outputs)"
+        "`=` $scanned (`,` `reverse` $reverse^)? `}` (`sizes` $sizes^)? "
+        "attr-dict `:` functional-type($inputs, $outputs)"
     )
 
     def __init__(
         self,
         body: str,
-        trip: int,
+        trip: Extent,
         states: Sequence[SSAValue],
         scanned: Sequence[SSAValue],
         fixed: Sequence[SSAValue],
@@ -131,7 +140,8 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             result_types=[[*(value.type for value in states), *collected]],
             properties={
                 "body": SymbolRefAttr(body),
-                "trip": integer(trip),
+                "trip": integer(upper_bound(trip)),
+                "sizes": dims_attr([trip]),
                 "states": integer(len(states)),
                 "scanned": integer(len(scanned)),
                 "reverse": flag(reverse),
@@ -139,9 +149,9 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         )
 
     @property
-    def trip_count(self) -> int:
+    def trip_count(self) -> Extent:
         """Number of steps."""
-        return self.trip.value.data
+        return self.trip.value.data if self.sizes is None else self.sizes.extents[0]
 
     @property
     def state_count(self) -> int:
@@ -159,15 +169,13 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         found = SymbolTable.lookup_symbol(self, self.body)
         return found if isinstance(found, func.FuncOp) else None
 
-    def slice_index(self, step: int) -> int:
-        """Return the index of the slice that a step reads and writes."""
-        return self.trip_count - 1 - step if self.reverse is not None else step
-
     def verify_(self) -> None:
         """Check that the function has the signature of a step."""
         trip, states, scanned = self.trip_count, self.state_count, self.scanned_count
-        if trip < 1 or states < 0 or scanned < 0:
-            raise VerifyException("trip must be positive, states and scanned not negative")
+        if self.sizes is not None and self.sizes.bounds != (self.trip.value.data,):
+            raise VerifyException(f"trip must be the upper bound of {self.sizes}")
+        if self.trip.value.data < 0 or states < 0 or scanned < 0:
+            raise VerifyException("trip, states and scanned must not be negative")
         if len(self.inputs) < states + scanned or len(self.outputs) < states:
             raise VerifyException("fewer inputs or results than states and scanned inputs")
         step = self.step
@@ -203,12 +211,16 @@ def run_scan(
     count, scanned = op.state_count, op.state_count + op.scanned_count
     states = list(inputs[:count])
     collected: dict[int, list[Array]] = {}
-    for position in range(op.trip_count):
-        place = op.slice_index(position)
+    trip = op.trip_count
+    assert isinstance(trip, int), "sizes are fixed before a program runs"
+    for position in range(trip):
+        place = trip - 1 - position if op.reverse is not None else position
         slices = [array[place] for array in inputs[count:scanned]]
         results = step([*states, *slices, *inputs[scanned:]])
         states, collected[place] = list(results[:count]), list(results[count:])
-    rows = [collected[place] for place in range(op.trip_count)]
+    rows = [collected[place] for place in range(trip)]
+    if not rows:
+        return [*states, *(zeros(type_of(value)) for value in op.outputs[count:])]
     return [*states, *(np.stack(column) for column in zip(*rows, strict=True))]
 
 

@@ -142,7 +142,13 @@ class GraphBuilder:
         function.function_type = FunctionType.from_lists(
             list(self.block.arg_types), [value.type for value in results]
         )
-        set_function_symbols(function, symbols_in(self.block.arg_types))
+        used = (e for op in self.block.ops if isinstance(op, SizesOp) for e in op.values.extents)
+        own = (value.type for op in self.block.ops for value in op.results)
+        symbols = [
+            *symbols_in([*self.block.arg_types, *own]),
+            *(symbol for extent in used for symbol in symbols_of(extent)),
+        ]
+        set_function_symbols(function, list(dict.fromkeys(symbols)))
         return function
 
     def narrow_checks(self, first: int, condition: SSAValue, holds: bool) -> None:
@@ -159,14 +165,6 @@ class GraphBuilder:
         op.location = self.location
         self.block.add_op(op)
         return list(op.results)
-
-    def append_steps(self, op: Operation, inner: GraphBuilder) -> list[SSAValue]:
-        """Append a loop over the function written by `inner`, whose last results are its checks."""
-        results = self.append(op)
-        count = len(results) - len(inner.checks)
-        messages = (message for message, _ in inner.checks)
-        self.checks += zip(messages, results[count:], strict=True)
-        return results[:count]
 
     def add_argument(self, value: SSAValue, name: str) -> None:
         """Record the model's name of a block argument."""
@@ -283,6 +281,10 @@ class GraphBuilder:
             return []
         found = (each for op in order if isinstance(op, SizesOp) for each in op.values.extents)
         return names_of(found)
+
+    def is_known(self, value: SSAValue) -> bool:
+        """Whether a value consists of numbers or sizes that are known during import."""
+        return value in self.known or value in self.sizes
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
         """Return the array of a value that depends only on constants; otherwise None.

@@ -27,10 +27,11 @@ from tcopt.dialects.graph.movement.shape import BroadcastToOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.frontends.onnx.context.builder import GraphBuilder, names_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
+from tcopt.frontends.onnx.context.step_checks import append_steps
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError, OpenSizeError
 from tcopt.frontends.onnx.model.tensors import text_of
 from tcopt.frontends.onnx.model.types import element_type
-from tcopt.support.arithmetic.sizes import is_fixed, lower_bound, upper_bound
+from tcopt.support.arithmetic.sizes import Extent, is_fixed, lower_bound, upper_bound
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
 T = TypeVar("T")
@@ -284,7 +285,7 @@ class NodeContext:
     def scan(
         self,
         body: Callable[[NodeContext, list[SSAValue]], list[SSAValue]],
-        steps: int,
+        steps: Extent,
         states: Sequence[SSAValue],
         scanned: Sequence[SSAValue],
         fixed: Sequence[SSAValue],
@@ -315,7 +316,7 @@ class NodeContext:
         name = function.sym_name.data
         checks = [tensor((1,), i1)] * len(builder.checks)
         op = ScanOp(name, steps, states, scanned, passed, [*slices, *checks], reverse=reverse)
-        return self.builder.append_steps(op, builder)
+        return append_steps(self.builder, op, builder)
 
     def require(self, value: SSAValue, low: int, high: int, what: str) -> None:
         """Reject values outside a range: during import if they are known, otherwise at run time.

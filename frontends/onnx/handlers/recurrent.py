@@ -309,8 +309,8 @@ def _direction(
     fixed = [weights.r, *weights.r_scales]
     fixed += [v for v in (recurrent_bias, weights.peepholes) if v is not None]
     if lengths is not None:
-        times = np.arange(steps, dtype=ctx.builder.dtype_of(lengths))
-        scanned.append(ctx.array(times.reshape(steps, 1, 1)))
+        times = ctx.positions(steps, lengths)
+        scanned.append(ctx.emit(graph.ReshapeOp(times, (steps, 1, 1))))
         fixed.append(lengths)
     collect = ctx.output_used(0)
 

@@ -36,7 +36,7 @@ from tcopt.frontends.onnx.model.node_facts import STANDARD_DOMAINS, add_facts, o
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
 from tcopt.frontends.onnx.model.values import FAILED, Failed, Scope, Value, Values
 from tcopt.frontends.onnx.nodes.contrib import find_contrib_schema
-from tcopt.frontends.onnx.nodes.control_flow import CONTROL_FLOW, Bodies
+from tcopt.frontends.onnx.nodes.control_flow import CONTROL_FLOW
 from tcopt.frontends.onnx.nodes.functions import (
     ExpansionBudget,
     bound_nodes,
@@ -254,7 +254,7 @@ class NodeImporter:
             ctx = NodeContext(node, schema, [], self.builder, opset, where)
             if takes_lists is not None:
                 return [takes_lists(ctx, operands)]
-            return Bodies(self, ctx, scope, depth).run(operands)
+            return CONTROL_FLOW[name](self, ctx, scope, depth).run(operands)
         present = [value for value in operands if value is None or isinstance(value, SSAValue)]
         if len(present) == len(operands):
             known = self.builder.texts

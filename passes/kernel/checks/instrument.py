@@ -29,7 +29,8 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.profile import ClockOp
-from tcopt.dialects.size import BYTES
+from tcopt.dialects.size import BYTES, TRIP, DimsAttr, dims_attr
+from tcopt.support.arithmetic.sizes import Extent, upper_bound
 from tcopt.support.ir.origins import call_origin
 from tcopt.support.locations import set_location
 
@@ -142,22 +143,26 @@ def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
         sum(memref_bytes(v.type) for v in call.operands if isa(v.type, MemRefType)), i64
     )
     parallel = kernel is not None and _is_parallel(kernel)
+    turns = _turns(call)
     return DictionaryAttr(
         {
             "kernel": StringAttr(call.callee.string_value()),
             **origin.attribute().data,
             "bytes": size,
             "parallel": BoolAttr.from_bool(parallel),
-            "turns": IntegerAttr(_turns(call), i64),
+            "turns": dims_attr([turns]) or IntegerAttr(upper_bound(turns), i64),
         }
     )
 
 
-def _turns(call: func.CallOp) -> int:
+def _turns(call: func.CallOp) -> Extent:
     """Return the trip count of the loops around a call; loops with variable bounds count as 1."""
-    turns, op = 1, call.parent_op()
+    turns: Extent = 1
+    op = call.parent_op()
     while op is not None:
-        if isinstance(op, scf.ForOp):
+        if isinstance(trip := op.attributes.get(TRIP), DimsAttr):
+            turns *= trip.extents[0]
+        elif isinstance(op, scf.ForOp):
             lower, upper, step = (_constant(v) for v in (op.lb, op.ub, op.step))
             if lower is not None and upper is not None and step:
                 turns *= max(0, -((lower - upper) // step))

@@ -18,10 +18,10 @@ from xdsl.rewriter import InsertPoint
 from tcopt.dialects import loop
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.memory_sizes import live_bytes, memref_bytes
-from tcopt.dialects.size import sized, sized_memref
+from tcopt.dialects.size import TRIP, sized, sized_memref
 from tcopt.passes.loop.bufferize.joins import is_join, is_read_whole, origin_of, producer_of
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, memref_of
-from tcopt.support.arithmetic.sizes import Extent
+from tcopt.support.arithmetic.sizes import Extent, upper_bound
 from tcopt.support.errors import PassFailedError
 from tcopt.support.machines.alignment import ALIGNMENT
 
@@ -97,6 +97,8 @@ class TimeLoop:
         last = host.index(op.trip_count - 1, self.location) if op.reverse is not None else None
         two = host.index(SLOTS, self.location)
         loop_op = host.insert(scf.ForOp(zero, trip, one, [], Region(body)), self.location)
+        if op.sizes is not None:
+            loop_op.attributes[TRIP] = op.sizes
         outer = host.builder, host.setup
         if host.setup is host.builder:
             host.setup = Builder(InsertPoint.before(loop_op))
@@ -161,7 +163,7 @@ class TimeLoop:
 
         None if there is no such state, or if the loop has no iterations.
         """
-        if not self.op.trip_count or producer_of(value) is None:
+        if self.op.trip_count == 0 or producer_of(value) is None:
             return None
         found = (s for s in self.states if s.collected is None and not s.is_constant)
         return next((s for s in found if origin_of(s.new) is origin_of(value)), None)
@@ -175,7 +177,8 @@ class TimeLoop:
         host, size = self.host, live_bytes(state.type)
         steps, most = self.op.trip_count, memref_bytes(state.type)
         before = 0 if self.op.reverse is not None else -(-most // ALIGNMENT) * ALIGNMENT
-        whole = host.alloc(MemRefType(i8, [before + (steps + (not before)) * most]), self.location)
+        room = before + (upper_bound(steps) + (not before)) * most
+        whole = host.alloc(MemRefType(i8, [room]), self.location)
         whole.name_hint = state.result.name_hint
         read = before - size if before else size
         state.slots = self._part(whole, read, sized_memref([steps, size], i8))
