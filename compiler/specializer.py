@@ -25,7 +25,7 @@ class Specializer(Specialization):
     Args:
         compile_for: compiles with the given options.
         options: with the shapes and values that are fixed for all runs.
-        sizes: ranges of open dimensions; None if there are none.
+        sizes: ranges of open dimensions; None if the options determine all shapes or their ranges.
         by_value: further inputs whose values determine sizes; programs then have no ranges.
     """
 
@@ -50,8 +50,10 @@ class Specializer(Specialization):
             (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
             for name, array in _values(feeds, self._by_value).items()
         ]
+        if self._sizes is None:
+            return tuple(sorted(by_value))
         shapes = {name: shape_of(value) for name, value in sorted(feeds.items())}
-        if self._sizes is not None and not self._by_value:
+        if not self._by_value:
             shapes = self._sizes.shapes_of(shapes)
         return (*shapes.items(), *sorted(by_value))
 
@@ -63,10 +65,12 @@ class Specializer(Specialization):
         return program
 
     def _compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
+        if self._sizes is None:
+            return self._compile_fixed(feeds, {})
         shapes = {name: shape_of(value) for name, value in feeds.items()}
-        sizes = None if self._by_value else self._sizes
-        seen = None if sizes is None else sizes.widened(shapes)
-        if sizes is None or seen is None:
+        sizes = self._sizes
+        seen = None if self._by_value else sizes.widened(shapes)
+        if seen is None:
             return self._compile_fixed(feeds, shapes)
         problem = None
         if seen.ranged is not None:
