@@ -245,6 +245,17 @@ def test_profiles_count_live_bytes(programs):
     assert found[1] - found[0] == 2 * 4 * (20 + 20)
 
 
+def test_profiles_run_the_program_for_the_range():
+    text, dims, _ = MODELS["rows"]
+    steps = []
+    compiled = tcopt.compile(
+        model(text), dims=dims, cache=False, progress=lambda name, *_: steps.append(name)
+    )
+    for n in (2, 4):
+        compiled.profile(input_values(compiled, {"x": np.zeros((n, 20), F32)}, 0), 1)
+    assert steps.count("done") == 2  # the program, and one with clocks
+
+
 # Solving.
 
 N, M = named_size("n", 1, 64), named_size("m", 1, 8)
