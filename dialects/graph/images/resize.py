@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,23 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
+from tcopt.dialects.graph.images.resize_positions import (
+    FAR,
+    Division,
+    at_least_one,
+    clamped,
+    constant_ratio,
+    cubic_weight,
+    fit_division,
+    floor_positions,
+    is_below,
+    te_cubic_weight,
+    times,
+    unless_single,
+)
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed, lower_bound, upper_bound
+from tcopt.support.errors import UndecidedSize
 
 
 @irdl_op_definition
@@ -113,17 +129,28 @@ class ResizeOp(GraphOp):
         crop = self.coordinate.data is Coordinate.TF_CROP_AND_RESIZE
         if crop and (self.roi is None or len(self.roi) != 2 * rank):
             raise VerifyException(f"tf_crop_and_resize needs a roi of {2 * rank} numbers")
-        if min(self.shape, default=1) and not min(shape_of(self.x), default=1):
+        if 0 not in self.shape and 0 in shape_of(self.x):
             raise VerifyException("an empty operand cannot be resized")
         if self.mode.data is not ResizeMode.NEAREST and not is_float(element_type(self.x)):
             raise VerifyException(f"{self.mode.data} interpolation expects floats")
         return (tensor(self.shape, element_type(self.x)),)
 
-    def axis_scales(self) -> tuple[float, ...]:
-        """Return the scale of each axis."""
+    def axis_scales(self) -> tuple[float | None, ...]:
+        """Return the scale of each axis; None for a ratio of sizes that is not constant."""
         if self.scales is not None:
             return self.scales.get_values()
-        return tuple(new / old for new, old in zip(self.shape, shape_of(self.x), strict=True))
+        return tuple(starmap(constant_ratio, zip(self.shape, shape_of(self.x), strict=True)))
+
+    def fixed_scale(self, axis: int) -> float:
+        """Return the scale of an axis.
+
+        Raises:
+            UndecidedSize: it is a ratio of sizes that is not constant.
+        """
+        scale = self.axis_scales()[axis]
+        if scale is None:
+            raise UndecidedSize(str(self.shape[axis]), "/", str(shape_of(self.x)[axis]))
+        return scale
 
     def resized_axes(self) -> tuple[int, ...]:
         """Return the axes along which the result differs from the operand."""
@@ -140,7 +167,7 @@ class ResizeOp(GraphOp):
 
     def coordinates(self, axis: int) -> Array:
         """Return the input coordinate of each output index along an axis."""
-        old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
+        old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.fixed_scale(axis)
         places = np.arange(new, dtype=np.float64)
         match self.coordinate.data:
             case Coordinate.HALF_PIXEL:
@@ -172,7 +199,10 @@ class ResizeOp(GraphOp):
 
     def nearest(self, axis: int) -> Array:
         """Return the input index of each output index along an axis, in nearest mode."""
-        place = self.coordinates(axis)
+        return self._rounded(self.coordinates(axis), shape_of(self.x)[axis])
+
+    def _rounded(self, place: Array, extent: int) -> Array:
+        """Round coordinates in nearest mode, and clamp them to an extent."""
         match self.nearest_mode.data:
             case NearestMode.ROUND_PREFER_FLOOR:
                 place = np.ceil(place - 0.5)
@@ -182,7 +212,7 @@ class ResizeOp(GraphOp):
                 place = np.floor(place)
             case NearestMode.CEIL:
                 place = np.ceil(place)
-        return np.clip(place, 0, shape_of(self.x)[axis] - 1).astype(np.int64)
+        return np.clip(place, 0, extent - 1).astype(np.int64)
 
     def taps(self, axis: int) -> list[tuple[Array, Array]]:
         """Return the input indices and weights that are summed for each output index along an
@@ -238,12 +268,12 @@ class ResizeOp(GraphOp):
         axes = self.resized_axes()
         # Shrink axes before growing others, for few elements; among these, inner axes first, for
         # long rows.
-        for axis in sorted(axes, key=lambda a: (self.shape[a] > x.shape[a], -a)):
+        for axis in sorted(axes, key=lambda a: (self._grows(a), -a)):
             if self.mode.data is ResizeMode.NEAREST:
                 x = self._nearest_stage(x, axis)
             else:
                 x = self._interpolation_stage(x, axis)
-        outside = [axis for axis in axes if self.outside(axis).any()]
+        outside = [axis for axis in axes if self._has_outside(axis)]
         if axes and not outside:
             return x
         last = x
@@ -259,6 +289,49 @@ class ResizeOp(GraphOp):
 
         return te.compute(self.shape, body, name="resize")
 
+    def _grows(self, axis: int) -> bool:
+        return upper_bound(self.shape[axis]) > upper_bound(shape_of(self.x)[axis])
+
+    def _has_outside(self, axis: int) -> bool:
+        """Whether some index along an axis may take the extrapolation value."""
+        if self.coordinate.data is not Coordinate.TF_CROP_AND_RESIZE:
+            return False
+        return not is_fixed((self.shape[axis], shape_of(self.x)[axis])) or bool(
+            self.outside(axis).any()
+        )
+
+    def _division(self, axis: int, rounding: Callable[[Array], Array]) -> Division | None:
+        """Return small (a, b, c) with which the rounded coordinate of index i along an axis is
+        (i * a + b) // c; None if there are none."""
+        old, new = shape_of(self.x)[axis], self.shape[axis]
+        if is_fixed((old, new)):
+            return fit_division(rounding(self.coordinates(axis)), 1 / self.fixed_scale(axis))
+        scale = self.axis_scales()[axis]
+        if scale is None or not self._is_regular(axis, scale):
+            return None
+        # All coordinates of the greatest result, some of which exceed a smaller operand.
+        places = (np.arange(upper_bound(new), dtype=np.float64) + self._centre()) / scale
+        if self.coordinate.data is not Coordinate.TF_HALF_PIXEL_FOR_NN:
+            places -= self._centre()
+        return fit_division(rounding(places), 1 / scale)
+
+    def _centre(self) -> float:
+        """Return the coordinate of the first element's centre."""
+        return 0.0 if self.coordinate.data is Coordinate.ASYMMETRIC else 0.5
+
+    def _is_regular(self, axis: int, scale: float) -> bool:
+        """Whether coordinates along an axis depend on the scale alone, and not on extents."""
+        old, new = shape_of(self.x)[axis], self.shape[axis]
+        match self.coordinate.data:
+            case Coordinate.ASYMMETRIC | Coordinate.HALF_PIXEL | Coordinate.TF_HALF_PIXEL_FOR_NN:
+                return True
+            case Coordinate.PYTORCH_HALF_PIXEL:
+                return lower_bound(new) > 1
+            case Coordinate.HALF_PIXEL_SYMMETRIC:
+                return constant_ratio(new, old) == scale
+            case _:
+                return False
+
     def _stage(self, x: te.Tensor, axis: int, body: Callable[[te.Axis, Any], te.Expr]) -> te.Tensor:
         """Return a stage that resizes one axis of x; `body` is called with the axis and a reader
         along it."""
@@ -273,8 +346,10 @@ class ResizeOp(GraphOp):
         return te.compute(shape, element, name=f"resize{axis}")
 
     def _nearest_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
-        affine = fit_division(self.nearest(axis), 1 / self.axis_scales()[axis])
-        if affine is not None:
+        extent = x.shape[axis]
+        limit = upper_bound(extent) if is_fixed((extent,)) else FAR
+        affine = self._division(axis, lambda at: self._rounded(at, limit))
+        if affine is not None and is_below(affine, self.shape[axis], extent):
             scale, offset, divisor = affine
             return self._stage(x, axis, lambda at, read: read((at * scale + offset) // divisor))
 
@@ -290,27 +365,27 @@ class ResizeOp(GraphOp):
                     place = te.floor(place)
                 case NearestMode.CEIL:
                     place = te.ceil(place)
-            return read(te.index(_clamped(place, x.shape[axis])))
+            return read(te.index(clamped(place, x.shape[axis])))
 
         return self._stage(x, axis, body)
 
     def _interpolation_stage(self, x: te.Tensor, axis: int) -> te.Tensor:
         """Return a weighted sum of taps, with tables for weights, and for indices that are not a
         division."""
-        place = self.coordinates(axis)
-        first = np.clip(np.floor(place), -_FAR, _FAR).astype(np.int64)
         division = None
-        if axis == len(x.shape) - 1 and self._has_tap_inside(first, x.shape[axis]):
-            division = fit_division(first, 1 / self.axis_scales()[axis])
-        if division is None:
+        if axis == len(x.shape) - 1:
+            division = self._division(axis, floor_positions)
+        if division is None or not self._has_tap_inside(division, axis):
             return self._sum_of_places(x, axis)
         return self._sum_by_division(x, axis, *division)
 
-    def _has_tap_inside(self, first: Array, extent: int) -> bool:
+    def _has_tap_inside(self, division: Division, axis: int) -> bool:
         """Whether the taps of every output overlap the axis, so that the edge is a tap if others
         are out of bounds."""
-        taps = self._tap_offsets()
-        return bool(np.all((first + taps[-1] >= 0) & (first + taps[0] < extent)))
+        taps, (_, offset, divisor) = self._tap_offsets(), division
+        if offset // divisor + taps[-1] < 0:
+            return False
+        return is_below(division, self.shape[axis], shape_of(self.x)[axis] - taps[0])
 
     def _tap_offsets(self) -> range:
         """Return the offsets of taps from the floor of the coordinate."""
@@ -341,7 +416,7 @@ class ResizeOp(GraphOp):
             source = first + te.const(tap, place.dtype)
             total = weights[tap - taps[0]]
             total = total + te.select(te.all(source >= 0.0, source < 1.0), before, zero)
-            last = float(extent - 1)
+            last = te.const(extent - 1, place.dtype)
             total = total + te.select(te.all(source >= last, source < last + 1), behind, zero)
             return te.select(te.all(source >= 0.0, source <= last), total, zero)
 
@@ -373,7 +448,7 @@ class ResizeOp(GraphOp):
 
         def source(tap: int, at: te.Axis) -> te.Expr:
             first, _ = split(at)
-            return _clamped(first + te.const(tap, first.dtype), extent)
+            return clamped(first + te.const(tap, first.dtype), extent)
 
         size = (self.shape[axis],)
         weights = [te.compute(size, partial(weight, tap), name=f"weight{axis}") for tap in taps]
@@ -394,7 +469,7 @@ class ResizeOp(GraphOp):
         taps, dtype = self._tap_offsets(), part.dtype
         if self.mode.data is ResizeMode.CUBIC:
             a = self.cubic_a.value.data
-            weights = [_te_cubic(te.abs(part - tap), a) for tap in taps]
+            weights = [te_cubic_weight(te.abs(part - tap), a) for tap in taps]
         else:
             weights = [1.0 - part, part]
         if self.exclude_outside is None:
@@ -402,7 +477,7 @@ class ResizeOp(GraphOp):
         zero = te.const(0.0, dtype)
         for position, tap in enumerate(taps):
             source = first + te.const(tap, dtype)
-            inside = te.all(source >= 0.0, source <= float(extent - 1))
+            inside = te.all(source >= 0.0, source <= te.const(extent - 1, dtype))
             weights[position] = te.select(inside, weights[position], zero)
         norm = sum(weights, zero)
         return [weight / norm for weight in weights]
@@ -410,83 +485,49 @@ class ResizeOp(GraphOp):
     def _te_coordinate(self, axis: int, at: te.Axis, dtype: str) -> te.Expr:
         """Return the input coordinate of an output index, with the formulas of `coordinates`."""
         place = te.cast(at, dtype)
-        old, new, scale = shape_of(self.x)[axis], self.shape[axis], self.axis_scales()[axis]
+        old, new = shape_of(self.x)[axis], self.shape[axis]
+        factor = self.axis_scales()[axis]
 
         def number(value: float) -> te.Expr:
             return te.const(value, dtype)
 
+        scale = number(new) / number(old) if factor is None else number(factor)
         match self.coordinate.data:
             case Coordinate.ASYMMETRIC:
-                return place / number(scale)
+                return place / scale
             case Coordinate.TF_HALF_PIXEL_FOR_NN:
-                return (place + number(0.5)) / number(scale)
+                return (place + number(0.5)) / scale
             case Coordinate.HALF_PIXEL:
-                return (place + number(0.5)) / number(scale) - number(0.5)
+                return (place + number(0.5)) / scale - number(0.5)
             case Coordinate.HALF_PIXEL_SYMMETRIC:
-                offset = old / 2 * (1 - new / (scale * old))
-                return number(offset) + (place + number(0.5)) / number(scale) - number(0.5)
+                offset = self._symmetric_offset(axis, dtype)
+                return offset + (place + number(0.5)) / scale - number(0.5)
             case Coordinate.PYTORCH_HALF_PIXEL:
-                if new == 1:
-                    return number(0)
-                return (place + number(0.5)) / number(scale) - number(0.5)
+                several = (place + number(0.5)) / scale - number(0.5)
+                return unless_single(new, several, number(0))
             case Coordinate.ALIGN_CORNERS:
-                if new == 1:
-                    return number(0)
-                return place * number(old - 1) / number(new - 1)
+                return unless_single(
+                    new, place * number(old - 1) / at_least_one(new - 1, dtype), number(0)
+                )
             case Coordinate.TF_CROP_AND_RESIZE:
                 roi = () if self.roi is None else self.roi.get_values()
                 start, end = roi[axis], roi[axis + len(self.shape)]
-                if new == 1:
-                    return number(0.5 * (start + end) * (old - 1))
-                slope = number((end - start) * (old - 1))
-                return number(start * (old - 1)) + place * slope / number(new - 1)
+                slope = times(end - start, old - 1, dtype)
+                several = times(start, old - 1, dtype) + place * slope / at_least_one(
+                    new - 1, dtype
+                )
+                return unless_single(new, several, times(0.5 * (start + end), old - 1, dtype))
+
+    def _symmetric_offset(self, axis: int, dtype: str) -> te.Expr:
+        """Return the shift that centres the result, for half_pixel_symmetric."""
+        old, new = shape_of(self.x)[axis], self.shape[axis]
+        scale = self.axis_scales()[axis]
+        if scale is None or constant_ratio(new, old) == scale:
+            return te.const(0.0, dtype)
+        if is_fixed((old, new)):
+            return te.const(old / 2 * (1 - new / (scale * old)), dtype)
+        return (te.const(old, dtype) - te.const(new, dtype) / scale) * 0.5
 
     def _outside_test(self, axis: int, at: te.Axis) -> te.Expr:
         place = self._te_coordinate(axis, at, "f64")
-        return te.any(place < 0.0, place > float(shape_of(self.x)[axis] - 1))
-
-
-_FAR = 2**40
-"""Limit to which coordinates are clamped; all beyond it are far out of bounds."""
-
-
-def cubic_weight(distance: Array, a: float) -> Array:
-    """Return the weight of an element at a distance from the coordinate, in cubic interpolation."""
-    near = ((a + 2) * distance - (a + 3)) * distance * distance + 1
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
-
-
-def _te_cubic(distance: te.Expr, a: float) -> te.Expr:
-    square = distance * distance
-    near = ((a + 2) * distance - (a + 3)) * square + 1.0
-    far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    zero = te.const(0.0, distance.dtype)
-    return te.select(distance <= 1.0, near, te.select(distance < 2.0, far, zero))
-
-
-def _clamped(place: te.Expr, extent: int) -> te.Expr:
-    """Convert an integral float to an integer, clamped to an axis."""
-    return te.saturate(place, 0, extent - 1, "i32")
-
-
-_LARGEST_NUMBER = 1 << 40
-
-
-def fit_division(table: Array, slope: float) -> tuple[int, int, int] | None:
-    """Return small (a, b, c) with table[i] == (i * a + b) // c for every i; None if there are
-    none."""
-    ratio = Fraction(slope).limit_denominator(1 << 12)
-    a, c = ratio.numerator, ratio.denominator
-    if not table.size or abs(a) * table.size > _LARGEST_NUMBER:
-        return None
-    places = np.arange(table.size)
-    for factor in (1, 2):
-        scaled = places * a * factor
-        divisor = c * factor
-        # b must satisfy table * divisor <= scaled + b < (table + 1) * divisor everywhere.
-        low = int(np.max(table * divisor - scaled, initial=-_LARGEST_NUMBER))
-        high = int(np.min((table + 1) * divisor - scaled, initial=_LARGEST_NUMBER))
-        if low < high:
-            return a * factor, low, divisor
-    return None
+        return te.any(place < 0.0, place > te.const(shape_of(self.x)[axis] - 1, place.dtype))

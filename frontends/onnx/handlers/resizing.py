@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from xdsl.dialects.builtin import f32
@@ -11,11 +12,14 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.types import is_float
-from tcopt.dialects.graph.images.resize import cubic_weight
+from tcopt.dialects.graph.images.resize_positions import constant_ratio, cubic_weight
+from tcopt.frontends.onnx.context.builder import names_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.matrix import product
+from tcopt.frontends.onnx.model.errors import OpenSizeError
+from tcopt.support.arithmetic.sizes import Size, bounds_of, is_fixed, upper_bound
 
 _COORDINATES = (
     "half_pixel",
@@ -53,7 +57,16 @@ def _floats(ctx: NodeContext, index: int, what: str) -> list[float]:
 
 def _scaled(extent: int, scale: float) -> int:
     # Rounded to 32 bits as in onnxruntime: 10 * 0.7 is 7, whereas the double product gives 6.
-    return math.floor(np.float32(extent) * np.float32(scale))
+    if not isinstance(extent, Size):
+        return math.floor(np.float32(extent) * np.float32(scale))
+    low, high = bounds_of(extent)
+    extents = np.arange(low, high + 1)
+    wanted = np.floor(extents.astype(np.float32) * np.float32(scale))
+    for limit in (1 << 4, 1 << 8, 1 << 12):
+        ratio = Fraction(float(np.float32(scale))).limit_denominator(limit)
+        if np.array_equal(extents * ratio.numerator // ratio.denominator, wanted):
+            return extent * ratio.numerator // ratio.denominator
+    raise OpenSizeError(f"resizing {extent} elements by {scale}", names_of([extent]))
 
 
 def _check_scales(ctx: NodeContext, scales: Sequence[float], count: int) -> None:
@@ -106,7 +119,7 @@ def resize(ctx: NodeContext) -> SSAValue:
     axes = ctx.axes(range(rank) if given is None else given, rank)
     roi = _roi(ctx, axes, rank) if coordinate == "tf_crop_and_resize" else None
     scales, sizes = _extents(ctx, axes, roi)
-    if tuple(sizes) == ctx.shape(x) and roi is None and set(scales) <= {1.0}:
+    if tuple(sizes) == ctx.shape(x) and roi is None and set(scales or ()) <= {1.0}:
         return x
     mode, element = _mode(ctx), ctx.element(x)
     if mode != "nearest":
@@ -143,6 +156,8 @@ def _without_aliases(ctx: NodeContext, resized: graph.ResizeOp) -> SSAValue:
     cover much of a short row, a matrix product with the whole row is faster.
     """
     x = resized.x
+    if names := names_of([*resized.shape, *ctx.shape(x)]):
+        raise OpenSizeError("antialias of Resize", names)
     for axis in sorted(resized.resized_axes(), key=lambda d: resized.shape[d] / ctx.shape(x)[d]):
         extent, rank = ctx.shape(x)[axis], ctx.rank(x)
         places, shares = _windows(resized, axis, extent)
@@ -164,7 +179,7 @@ def _windows(resized: graph.ResizeOp, axis: int, extent: int) -> tuple[np.ndarra
     """Return the elements of the operand that contribute to each index along an axis, and their
     weights: [taps, new]. Indices are clamped at the edges.
     """
-    place, scale = resized.coordinates(axis), min(resized.axis_scales()[axis], 1.0)
+    place, scale = resized.coordinates(axis), min(resized.fixed_scale(axis), 1.0)
     reach = math.ceil((2 if resized.mode.data == "cubic" else 1) / scale)
     taps = np.floor(place) + np.arange(1 - reach, reach + 1)[:, None]
     distances = np.abs(taps - place) * scale
@@ -198,8 +213,8 @@ def _roi(ctx: NodeContext, axes: list[int], rank: int) -> list[float]:
 
 def _extents(
     ctx: NodeContext, axes: list[int], roi: list[float] | None
-) -> tuple[list[float], list[int]]:
-    """Return the scale and the result extent of every axis."""
+) -> tuple[list[float] | None, list[int]]:
+    """Return the scales and the result extents; no scales if they are ratios of sizes."""
     shape = ctx.shape(ctx.input(0))
     scales, sizes = [1.0] * len(shape), list(shape)
     if _is_given(ctx, 2) == _is_given(ctx, 3):
@@ -214,15 +229,24 @@ def _extents(
         return scales, sizes
     wanted = ctx.constant_ints(3, "the sizes")
     ctx.check(len(wanted) == len(axes), f"sizes {wanted} should have {len(axes)} entries")
-    ctx.check(all(n > 0 for n in wanted), f"sizes {wanted} are not positive")
-    ratios = [n / max(shape[axis], 1) for axis, n in zip(axes, wanted, strict=True)]
+    ctx.check(all(upper_bound(n) > 0 for n in wanted), f"sizes {wanted} are not positive")
     policy = ctx.get_string("keep_aspect_ratio_policy", "stretch")
     ctx.check(
         policy in ("stretch", "not_larger", "not_smaller"),
         f"keep_aspect_ratio_policy cannot be {policy!r}",
     )
-    for axis, size, ratio in zip(axes, wanted, ratios, strict=True):
-        sizes[axis], scales[axis] = size, ratio
+    for axis, size in zip(axes, wanted, strict=True):
+        sizes[axis] = size
+    if policy != "stretch" and not is_fixed((*wanted, *shape)):
+        raise OpenSizeError("keep_aspect_ratio_policy of Resize", names_of([*wanted, *shape]))
+    ratios: list[float] = []
+    for axis in axes:
+        ratio = constant_ratio(sizes[axis], shape[axis] or 1)
+        if ratio is None:
+            return None, sizes
+        ratios.append(ratio)
+    for axis, ratio in zip(axes, ratios, strict=True):
+        scales[axis] = ratio
         if policy != "stretch":
             scales[axis] = min(ratios) if policy == "not_larger" else max(ratios)
             sizes[axis] = math.floor(scales[axis] * shape[axis] + 0.5)
