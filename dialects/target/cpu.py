@@ -30,6 +30,7 @@ class CpuTargetAttr(TargetFacts):
     - `fma_units`, `loads`, `issue`: vector multiply-adds, loads, and instructions in total that a
       core can issue per cycle.
     - `fma_latency`: cycles from a multiply-add to another one that needs its result.
+    - `branch`: cycles lost by a mispredicted branch.
     - `l2_rate`, `l3_rate`, `memory_rate`: bytes per cycle that a core reads from L2, L3 and memory
       while it computes; `l2_rate` is 0 for 0.7 vectors.
     - `start`: cycles to start and end a parallel region. `megahertz`: the clock frequency.
@@ -54,6 +55,7 @@ class CpuTargetAttr(TargetFacts):
     fma_latency: IntAttr = param_def()
     loads: IntAttr = param_def()
     issue: IntAttr = param_def()
+    branch: IntAttr = param_def()
     l2_rate: IntAttr = param_def()
     l3_rate: IntAttr = param_def()
     memory_rate: IntAttr = param_def()
@@ -79,7 +81,9 @@ class CpuTargetAttr(TargetFacts):
         if bits < 32 or bits & (bits - 1):
             raise VerifyException(f"vector_bits = {bits} should be a power of two of at least 32")
         check_least(self, registers=1, cores=1, l1=0, l2=0, l3=0)
-        check_least(self, fma_units=1, fma_latency=1, loads=1, issue=1, start=0, megahertz=1)
+        check_least(
+            self, fma_units=1, fma_latency=1, loads=1, issue=1, branch=0, start=0, megahertz=1
+        )
         check_least(self, l2_rate=0, l3_rate=1, memory_rate=1)
         sizes = [size for size in (self.l1.data, self.l2.data, self.l3.data) if size]
         if sizes != sorted(sizes):

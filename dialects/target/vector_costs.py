@@ -11,15 +11,10 @@ from math import ceil
 from tcopt.dialects.target.convolution_costs import ConvLayer, operations
 from tcopt.support.arithmetic.winograd_tables import phase_tables
 from tcopt.support.machines.machine import VectorUnits
+from tcopt.support.machines.register_tiles import TileProblem, plan_tile
 
 MOVES = 2
 """Cost of loading and storing an element of a transformed tile, in operations."""
-
-CONTROL = 3
-"""Instructions of a reduction step for the loop."""
-
-CHAIN = 1.375
-"""Latencies of a multiply-add that a step takes at least, see `tiles.py`."""
 
 TRANSFORM_SHARE = 0.6
 """Fraction of the peak issue rate that transforms reach, given their loads and stores."""
@@ -33,8 +28,8 @@ class VectorCosts:
 
     def direct(self, layer: ConvLayer) -> float:
         """Return the maximum of the times of its multiplications and of reading its weights."""
-        products = layer.places * layer.pixels * layer.inputs * layer.outputs / layer.terms
-        compute = products / (self._rate * self._efficiency(layer.width))
+        steps = layer.places * layer.inputs
+        compute = self._contraction(layer, layer.width, layer.height, steps, layer.images)
         return max(compute, self._reading(layer.places, layer))
 
     def winograd(self, layer: ConvLayer, tile: int) -> float:
@@ -43,36 +38,34 @@ class VectorCosts:
         last = layer.phases - 1
         tables = phase_tables(tile, layer.taps, layer.phases, last, whole=layer.whole)
         tiles, t, reach = layer.tiles(tile), tables.extent, tables.reach
-        products = t * t * tiles * layer.inputs * layer.outputs / layer.terms
-        compute = products / (self._rate * self._efficiency(tiles))
+        compute = self._contraction(layer, tiles, 1, layer.inputs, t * t)
         inputs = (reach + t) * operations(tables.input) + MOVES * t * t
         inputs *= lanes / min(layer.inner or lanes, lanes)
         outputs = (t + len(tables.output)) * operations(tables.output) + MOVES * t * t
         transforms = inputs * layer.inputs + outputs * layer.outputs
-        transforms *= tiles / (self._rate * TRANSFORM_SHARE)
+        transforms *= tiles / (self.units.peak * TRANSFORM_SHARE)
         return max(compute, self._reading(t * t, layer)) + transforms
 
     def has_room(self, layer: ConvLayer, tile: int) -> bool:
         """Always true: spills are included in the estimate."""
         return True
 
-    @property
-    def _rate(self) -> int:
-        """Multiply-adds of scalars per core and cycle."""
-        return self.units.peak
-
-    def _efficiency(self, rows: int) -> float:
-        """Return the fraction of peak of a register tile whose height divides `rows` about
-        evenly."""
-        vectors = 2
-        most = max((self.units.registers - vectors - 1) // vectors, 1)
-        height = ceil(rows / ceil(rows / most))
-        useful = rows / (ceil(rows / height) * height)
-        sums = height * vectors
-        step = self.units.cycles(
-            products=sums, vectors=vectors, scalars=height, others=CONTROL, chain=CHAIN
+    def _contraction(
+        self, layer: ConvLayer, rows: int, spans: int, steps: int, repeats: int
+    ) -> float:
+        """Return the time of a contraction with the register tile that its loops would get."""
+        lanes, size = self.units.lanes(), layer.element_bytes
+        problem = TileProblem(
+            rows,
+            spans,
+            layer.outputs,
+            lanes,
+            ceil(steps / layer.terms),
+            repeats,
+            scalar_bytes=size * rows * spans * steps * repeats,
+            is_dot=layer.terms > 1,
         )
-        return useful * self.units.cycles(products=sums) / step
+        return plan_tile(problem, self.units).cycles
 
     def _reading(self, places: int, layer: ConvLayer) -> float:
         """Return the time to read the weights once from the memory level that holds them."""

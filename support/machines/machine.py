@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tcopt.support.arithmetic.columns import Column, most, where
+from tcopt.support.machines.alignment import ALIGNMENT
 
 L2_SHARE = 0.7
 """Vectors per cycle that L2 delivers to most cores. With AVX2 on Zen 4, five vectors for two rows
@@ -21,6 +22,23 @@ L2_BITS = 256
 
 SCALAR_LOADS = 2
 """Scalars that a core loads per cycle."""
+
+LOOP = 3
+"""Instructions of an iteration of a loop that is not unrolled: count, compare, branch."""
+
+CHAIN = 1.375
+"""Latencies of a multiply-add that a step of a chain takes: with just enough chains to hide one,
+instructions are not issued in the best order."""
+
+LOAD = 0.1
+"""Cycles by which a load delays arithmetic, if both have enough units."""
+
+EXPOSED = 0.25
+"""Fraction of a transfer from beyond L2 that computation does not hide, although it takes longer.
+"""
+
+NEAR_WAIT = 0.3
+"""Cycles for which computation waits for a line of a single stream from L2, which is prefetched."""
 
 
 class Machine(Protocol):
@@ -88,6 +106,7 @@ class VectorUnits:
         fma_latency: cycles from a multiply-add to another one that needs its result.
         loads: loads that a core can issue per cycle.
         issue: instructions that a core can issue per cycle.
+        branch: cycles that a core loses by a mispredicted branch.
         l2_rate, l3_rate, memory_rate: bytes per cycle that a core reads from L2, L3 and memory;
             `l2_rate` is 0 for `L2_SHARE` of a vector.
         start: cycles to start and end a parallel region with threads that are awake.
@@ -104,6 +123,7 @@ class VectorUnits:
     fma_latency: int = 4
     loads: int = 2
     issue: int = 4
+    branch: int = 18
     l2_rate: int = 0
     l3_rate: int = 8
     memory_rate: int = 4
@@ -113,6 +133,11 @@ class VectorUnits:
     def lanes(self, bits: int = 32) -> int:
         """Return the number of elements of a given width that one vector holds."""
         return max(1, self.vector_bits // bits)
+
+    @property
+    def multiplies_by_lane(self) -> bool:
+        """Whether a multiply-add can take one lane of a register as a factor."""
+        return False
 
     @property
     def peak(self) -> int:
@@ -134,17 +159,30 @@ class VectorUnits:
         """Bytes per cycle that a core reads from L2."""
         return self.l2_rate or L2_SHARE * max(self.vector_bits, L2_BITS) / 8
 
+    def is_near(self, size: Column) -> Column:
+        """Whether data that a core rereads stays in L2, through which other data passes too."""
+        return size <= self.l2 * 7 // 8
+
     def rate(self, size: Column) -> Column:
         """Return the bytes per cycle at which a core rereads data of some size, beyond L1."""
         far = where(size <= self.l3, self.l3_rate, self.memory_rate)
         return where(size <= self.l2, self.near_rate, far)
 
+    def exposed(self, size: Column, *, near: Column = False) -> Column:
+        """Return the cycles for which computation waits for data that it reads in order.
+
+        Args:
+            near: whether the data is in L2, not in L3.
+        """
+        return where(near, NEAR_WAIT * size / ALIGNMENT, EXPOSED * size / self.l3_rate)
+
     def cycles(
         self,
         *,
-        products: Column,
+        products: Column = 0,
         vectors: Column = 0,
         scalars: Column = 0,
+        folded: Column = 0,
         others: Column = 0,
         chain: float = 0,
     ) -> Column:
@@ -154,12 +192,16 @@ class VectorUnits:
             products: vector operations of the multiply-add units.
             vectors: vectors loaded from L1 or L2.
             scalars: scalars loaded from L1 and broadcast.
-            others: further instructions; negative if others include loads.
+            folded: loads among these that are operands of a multiply-add.
+            others: further instructions.
             chain: multiply-adds that depend on each other.
         """
-        return most(
+        loads = vectors + scalars
+        busiest = most(
             products / self.fma_units,
             vectors / self.vector_loads + scalars / SCALAR_LOADS,
-            chain * self.fma_latency,
-            (products + vectors + scalars + others) / self.issue,
+            chain * CHAIN * self.fma_latency,
+            (products + loads - folded + others) / self.issue,
         )
+        # If each multiply-add takes two cycles, its memory operand arrives in time.
+        return busiest + LOAD * (loads - folded if self.fma_units == 1 else loads)

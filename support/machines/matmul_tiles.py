@@ -12,20 +12,13 @@ from math import ceil
 from typing import NamedTuple
 
 from tcopt.support.arithmetic.columns import Column, ceil_div, most, where
-from tcopt.support.machines.machine import VectorUnits
+from tcopt.support.machines.machine import LOOP, VectorUnits
 from tcopt.support.memo import memo
 
 MAX_ROWS = 8
 """Rows of the left operand may have power-of-two strides, and then fall into one set of an 8-way
 cache.
 """
-
-_CONTROL = 2
-"""Instructions of a step for the loop."""
-
-_STREAM = 0.5
-"""Vectors of a panel that arrive per cycle, fewer than L2 delivers. With its rate instead, tiles
-chosen for AVX2 are 0.99 times as fast on Zen 3 on average, and 0.89 times at worst."""
 
 
 class MatmulTile(NamedTuple):
@@ -46,10 +39,11 @@ def step_cycles(tile: MatmulTile, units: VectorUnits) -> Column:
         products=tile.rows * tile.vectors,
         vectors=tile.vectors,
         scalars=tile.rows,
-        others=_CONTROL,
+        others=LOOP,
         chain=1,
     )
-    return most(step, tile.vectors / _STREAM)
+    size = tile.vectors * units.vector_bits / 8
+    return most(step, size / units.near_rate) + units.exposed(size, near=True)
 
 
 def tile_cost(rows: int, columns: int, lanes: int, units: VectorUnits, tile: MatmulTile) -> Column:

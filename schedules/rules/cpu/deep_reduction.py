@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from tcopt.schedules.api.handles import Loop
 from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import TilePlan, TileProblem, plan_tile
 from tcopt.schedules.spaces.space import Choice, Column, Point
+from tcopt.support.machines.register_tiles import TilePlan, TileProblem, plan_tile
 
 if TYPE_CHECKING:
     from tcopt.schedules.rules.cpu.tile_space import TileSpace
@@ -36,7 +36,8 @@ DEEP_SHARE = 4
 """A reduction is deep if its terms for one vector of columns exceed this fraction of L2 (1/n)."""
 
 PART_SHARE = 6
-"""Maximum size of a tile's vectors in one part of the reduction, as a fraction of L2 (1/n)."""
+"""Maximum size of the vectors that tiles share in one part of a reduction, as a fraction of L2
+(1/n)."""
 
 CHUNK_SHARE = 2
 """Approximate size of the rows of a chunk, as a fraction of L2 (1/n)."""

@@ -29,6 +29,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, most, where
+from tcopt.support.machines.machine import LOOP
 
 SPATIAL_LEVELS = 4
 """Number of loops of a spatial variable."""
@@ -48,9 +49,6 @@ MEMORY, REGISTERS = 0, 1
 AT_ROOT, AT_OUTER, AT_INNER, AT_SUM = 0, 1, 2, 3
 """Where another block is computed: in a separate nest, in the loops of the first or second level,
 or in the outer level of the reduce loops."""
-
-LOOP_CYCLES = 2.0
-"""Cycles per iteration of a loop that is not unrolled."""
 
 
 class GenericSpace(Space):
@@ -191,7 +189,7 @@ class GenericSpace(Space):
         done = least_lanes(vector, self.lanes)
         cycles = facts.cycles(products=points / done * strided)
         inner = points / (vector * most(self._written_out(k, vector), 1))
-        cycles = cycles + LOOP_CYCLES * inner
+        cycles = cycles + facts.cycles(others=LOOP * inner)
         moved = sum(footprint(each, near) for each in self.operands())
         cycles = cycles + rounds * moved / (facts.vector_loads * facts.vector_bits / 8)
         block = sum(footprint(each, wide) for each in self.operands())

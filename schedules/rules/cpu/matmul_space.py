@@ -9,9 +9,11 @@ from math import ceil, prod
 
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import access_bytes, element_bits, step_bytes
+from tcopt.schedules.rules.cpu.deep_reduction import CHUNK_SHARE, MAX_PARTS, MIN_TASKS, PART_SHARE
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import blocks_cycles, parallel_loops
 from tcopt.schedules.rules.cpu.product import Product
+from tcopt.schedules.rules.cpu.tile_space import STEPS
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
     Choice,
@@ -26,9 +28,7 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.matmul_tiles import MAX_ROWS, MatmulTile, best_tile, fits, tile_cost
-
-STEPS = (1, 2, 4, 8)
-"""Candidate numbers of unrolled reduction steps."""
+from tcopt.support.machines.register_tiles import MAX_VECTORS
 
 MOST_STEPS = 4
 """Maximum number of unrolled steps without measuring."""
@@ -36,17 +36,8 @@ MOST_STEPS = 4
 MOST_ROWS = 14
 """Maximum number of rows of a tile."""
 
-MOST_VECTORS = 6
-"""Maximum number of vectors of a tile, if the RHS does not determine them."""
-
 MIN_ROUNDS = 8
 """Minimum trip count of a reduction for which separate code for the last iteration pays off."""
-
-MAX_PARTS = 16
-"""Maximum number of parts of a reduction: each takes a buffer of partial results."""
-
-MIN_TASKS = 2
-"""Minimum number of parallel iterations for each core."""
 
 CHUNKS = (1, 2, 4, 8, 16, 32)
 """Candidate numbers of chunks."""
@@ -58,9 +49,6 @@ justifies reading the panels once per chunk."""
 NEAR = 4
 """Maximum bytes of other chunks, as a multiple of L2: their rows are read from the next cache level
 once per panel."""
-
-PANEL_SHARE = 6
-"""Maximum size of a panel, as a fraction of L2 (1/n)."""
 
 COPY_TILES = 16
 """Minimum number of tiles of rows for which copying the columns that they read pays off."""
@@ -111,7 +99,7 @@ class MatmulSpace(Space):
     def _make_knobs(self) -> list[Knob]:
         product, first = self.product, self._first
         depth = product.depth // product.group
-        widest = min(MOST_VECTORS, ceil(product.width / self.lanes))
+        widest = min(MAX_VECTORS, ceil(product.width / self.lanes))
         loops = len(self.batch) + self.has_rows + self.has_panels
         has_order = self.has_rows and self.has_panels
         parts = [n for n in range(1, MAX_PARTS + 1) if depth % n == 0]
@@ -320,7 +308,7 @@ class MatmulSpace(Space):
         if product.height < MIN_TILES * rows:
             return 1
         panel = product.depth * width * access_bytes(product.right)
-        wanted = panel / (self.facts.l2 / PANEL_SHARE)
+        wanted = panel / (self.facts.l2 / PART_SHARE)
         whole = (n for n in range(1, MAX_PARTS + 1) if product.depth % (n * product.group) == 0)
         return next((n for n in whole if n >= wanted), 1)
 
@@ -337,7 +325,7 @@ def _chunks(tiles: int, size: int, tasks: int, facts: CpuFacts) -> int:
         tasks: parallel iterations in addition to the chunks of rows.
     """
     tasks = max(tasks, 1)
-    fit = facts.l2 // 2 // max(size, 1)
+    fit = facts.l2 // CHUNK_SHARE // max(size, 1)
     if fit < NEAR_TILES:
         fit = max(NEAR * facts.l2 // max(size, 1), MIN_TILES)
     wanted = min(max(ceil(tiles / fit), ceil(MIN_TASKS * facts.cores / tasks)), tiles)

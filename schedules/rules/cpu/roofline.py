@@ -25,9 +25,6 @@ from tcopt.support.machines.machine import nanoseconds
 GATHER = 16
 """Instructions for a vector gathered from computed indices, in any schedule."""
 
-FORWARDED = 4
-"""Cycles of a load that reads what has just been stored, in addition to a multiply-add."""
-
 WINDOW = 256
 """Number of instructions among which a core finds independent ones."""
 
@@ -133,8 +130,8 @@ def _waiting(
     if not block.is_reduction:
         return 0.0
     stores = [access for access in accesses if access.is_store]
-    latency = facts.cycles(products=0, chain=1)
-    latency += 0 if all(a.is_register for a in stores) else FORWARDED
+    # A load that reads what has just been stored takes about as long as a multiply-add.
+    latency = facts.cycles(chain=1 if all(a.is_register for a in stores) else 2)
     together = 1
     for position, each in enumerate(loops):
         if _is_vector(each.loop_kind) or each.trip_count == 1:

@@ -28,15 +28,6 @@ from tcopt.schedules.rules.cpu.deep_reduction import (
 )
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import blocks_cycles, has_enough_tasks, parallel_loops
-from tcopt.schedules.rules.cpu.tiles import (
-    MAX_ROWS,
-    MAX_SPANS,
-    MAX_VECTORS,
-    Tile,
-    TileProblem,
-    estimate,
-    fits,
-)
 from tcopt.schedules.rules.cpu.written_taps import WrittenTaps, written_taps
 from tcopt.schedules.rules.epilogue import pointwise_consumer, stores_apart
 from tcopt.schedules.rules.nests import loop_variables
@@ -53,6 +44,15 @@ from tcopt.schedules.spaces.space import (
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.machines.register_tiles import (
+    MAX_ROWS,
+    MAX_SPANS,
+    MAX_VECTORS,
+    Tile,
+    TileProblem,
+    estimate,
+    fits,
+)
 
 UNROLLED_PRODUCTS = 108
 """Maximum multiply-adds for which the innermost reduce loops are unrolled. Larger tiles gain
@@ -221,7 +221,7 @@ class TileSpace(Space):
         return fits(self.problem, tile, self.facts) & short & split & whole
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cycles of the whole problem, see `tiles.py`."""
+        """Estimate the cycles of the whole problem, see `register_tiles.py`."""
         outside = k.order == COLUMNS_OUTSIDE
         return estimate(in_parts(self.problem, k.parts), self._tile(k), outside, self.facts)
 

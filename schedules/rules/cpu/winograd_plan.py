@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import Tile, TileProblem, candidate_tiles, estimate
 from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, nearest, where
+from tcopt.support.machines.machine import EXPOSED
+from tcopt.support.machines.register_tiles import Tile, TileProblem, candidate_tiles, estimate
 from tcopt.support.memo import memo
-
-L2_RATE = 20.0
-"""Bytes per cycle that transforms stream from L2, as measured with AVX-512: half of the peak."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,7 @@ def cycles(plan: WinogradPlan, problem: Problem, facts: CpuFacts) -> Column:
     rate = _rate(data + products, facts)
     # The data is written by one core and read by another.
     handed = 2 * whole / least(_rate(0, facts, whole), facts.l3_rate)
-    kept = chunks * data / rate * where(rate == L2_RATE, 1, 2)
+    kept = chunks * data / rate * where(rate == facts.near_rate, 1, 2)
     transforms = where(plan.shared, handed, kept) + results
     gathered = parts * whole / _rate(products, facts, whole)
     reads = results + where(plan.shared, gathered, chunks * parts * data / rate)
@@ -162,7 +160,7 @@ def cycles(plan: WinogradPlan, problem: Problem, facts: CpuFacts) -> Column:
     if facts.cores > 1:
         rounds = rounds + UNEQUAL_CORES * facts.cores / tasks
     # Transforms stall for their data, while the products overlap with the transfer of theirs.
-    return transforms + (most(compute, reads) + least(compute, reads) / 4) * rounds
+    return transforms + (most(compute, reads) + EXPOSED * least(compute, reads)) * rounds
 
 
 UNEQUAL_CORES = 0.05
@@ -188,6 +186,5 @@ def _rate(own: Column, facts: CpuFacts, common: Column = 0) -> Column:
 
     Only a quarter of L3 counts: inputs, outputs and weights pass through it too.
     """
-    near = own + common <= facts.l2 * 7 // 8
     behind = where(own * facts.cores + common <= facts.l3 // 4, facts.l3_rate, facts.memory_rate)
-    return where(near, L2_RATE, behind)
+    return where(facts.is_near(own + common), facts.near_rate, behind)

@@ -15,7 +15,6 @@ from tcopt.schedules.rules.cpu.granularity import (
     parallel_loops,
 )
 from tcopt.schedules.rules.cpu.tile_space import MOST_PRODUCTS, STEPS, UNROLLED_PRODUCTS
-from tcopt.schedules.rules.cpu.tiles import MAX_ROWS, MAX_VECTORS, Tile, fits
 from tcopt.schedules.rules.cpu.winograd_plan import (
     Problem,
     WinogradPlan,
@@ -37,6 +36,7 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.machines.register_tiles import MAX_ROWS, MAX_VECTORS, Tile, fits
 
 TRANSFORM_WORK = 6
 """Approximate scalar operations per element of a transformed tile."""

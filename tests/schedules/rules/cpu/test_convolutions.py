@@ -26,7 +26,7 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp
 from tcopt.frontends.onnx.importer import import_model
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import TilePlan, TileProblem, candidate_tiles, plan_tile
+from tcopt.support.machines.register_tiles import TilePlan, TileProblem, candidate_tiles, plan_tile
 
 FEW = settings(max_examples=examples(8), deadline=None)
 

@@ -15,7 +15,7 @@ from tcopt.dialects.graph.packed.blocked_conv import BlockedConvOp
 from tcopt.schedules.rules.cpu import deep_reduction
 from tcopt.schedules.rules.cpu.deep_reduction import in_parts, part_counts, plan_parts
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import TileProblem
+from tcopt.support.machines.register_tiles import TileProblem
 
 FACTS = CpuFacts.of(AVX2)
 DEEP = TileProblem(

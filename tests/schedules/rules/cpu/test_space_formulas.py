@@ -14,11 +14,11 @@ from tcopt.dialects.graph.core.types import like
 from tcopt.dialects.loop import FuncOp
 from tcopt.schedules.passes.schedule import spaces_of
 from tcopt.schedules.rules.cpu.tile_space import COLUMNS_OUTSIDE, TileSpace
-from tcopt.schedules.rules.cpu.tiles import candidate_tiles, estimate
 from tcopt.schedules.rules.cpu.winograd_space import WinogradSpace
 from tcopt.schedules.rules.rule import AnyRule, facts_of, rules_for
 from tcopt.schedules.spaces.footprints import footprint
 from tcopt.schedules.spaces.space import Operand, Point, Space
+from tcopt.support.machines.register_tiles import candidate_tiles, estimate
 
 _LOOP = next(phase for phase in pipeline() if phase.name == "loop")
 FACTS = facts_of(AVX2)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tcopt.schedules.rules.cpu.facts import CpuFacts
-from tcopt.schedules.rules.cpu.tiles import (
+from tcopt.support.machines.register_tiles import (
     Tile,
     TileProblem,
     candidate_tiles,

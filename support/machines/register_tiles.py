@@ -14,9 +14,8 @@ from math import ceil
 
 import numpy as np
 
-from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.support.arithmetic.columns import Column, ceil_div, is_column, most, nearest, where
-from tcopt.support.machines.alignment import ALIGNMENT
+from tcopt.support.machines.machine import LOOP, VectorUnits
 from tcopt.support.memo import memo
 
 FOLDING_BITS = 512
@@ -26,68 +25,25 @@ MAX_ROWS = 28
 MAX_SPANS = 4
 MAX_VECTORS = 6
 
-_CHAIN = 1.375
-"""Latencies of a multiply-add that a step takes at least: with just enough accumulators to hide
-one, instructions are not issued in the best order."""
+SETUP = 24
+"""Instructions outside of the steps of a tile. Loops that are neither short nor unrolled also end
+in a mispredicted branch; those over the window of a depthwise convolution are short."""
 
-_CONTROL = 3.0
-"""Loop overhead of a step, in instructions."""
+END = 6
+"""Instructions to initialise an accumulator, compute its epilogue, and store it."""
 
-_BEGIN = 24.0
-"""Cycles for loop set-up of a tile plus one branch misprediction."""
-
-_BEGIN_SHORT = 6.0
-"""The same for a tile without loops, or with short ones that are predicted correctly: those over
-the window of a depthwise convolution."""
-
-_STORE = 1.0
-"""Cycles of a store."""
-
-_STORE_ALONE = 2.0
-"""Cycles for an element of a vector that has to be stored separately."""
-
-_STORE_LATER = 4.0
-"""Cycles by which the transposed store of results delays the next one, on cores that compute
-vectors in halves."""
-
-_END = 1.5
-"""Cycles for the initialisation, epilogue and store of one accumulator."""
-
-_LOAD = 0.1
-"""Cycles by which a load delays arithmetic, if both have enough units."""
-
-FEW_ACCUMULATORS = 12
+FEW_ACCUMULATORS, FEW_STREAMED, FEW_OWN = 12, 20, 8
 """Maximum number of accumulators for which a core that computes vectors in halves overlaps the end
-of a tile with the beginning of the next: it executes half as many operations at once."""
+of a tile with the beginning of the next: it executes half as many operations at once. If each tile
+loads its vectors from beyond L1, the arithmetic of a larger tile hides more of the latency. If each
+accumulator has its own operand, a larger tile leaves fewer registers for those of the next step."""
 
-_DRAIN = 10.0
+DRAIN = 10
 """Cycles by which each further accumulator delays the next tile there: on Zen 4, tiles of 19
 accumulators take 5 % longer than those of 12 for sums of 64 terms, tiles of 28 take 10 % longer."""
 
-FEW_STREAMED = 20
-_DRAIN_STREAMED = 15.0
-"""Both constants if each tile loads its vectors from beyond L1: the arithmetic of a larger tile
-hides more of the latency. In Winograd products, 1 x 16 accumulators hide 14 % more than 2 x 8."""
-
-FEW_OWN = 8
-"""The same if each accumulator has its own operand: as many vectors are loaded as are multiplied,
-and a larger tile leaves fewer registers for operands of the next step."""
-
-_DRAIN_OWN = 2.0
-"""Cycles of delay for each further accumulator in that case."""
-
 MOST_TEMPORARIES = 4
 """Maximum number of registers for temporaries between the instructions of one step."""
-
-SCALAR_WAIT = 4.0
-"""Cycles to fetch a line of broadcast elements from beyond L1. All rows need a line at the same
-step, and the next ones many steps later: too many streams for the prefetcher."""
-
-VECTOR_WAIT = 0.3
-"""Cycles to fetch a line of vectors from L2: a single stream, which is prefetched."""
-
-FAR_VECTOR_WAIT = 2.0
-"""Cycles to fetch a line of vectors from beyond L2."""
 
 
 @dataclass(frozen=True)
@@ -180,17 +136,17 @@ class TilePlan:
 
 
 @memo(1024)
-def plan_tile(problem: TileProblem, facts: CpuFacts) -> TilePlan:
+def plan_tile(problem: TileProblem, units: VectorUnits) -> TilePlan:
     """Return the tile with the lowest estimate.
 
     Ties are broken by more accumulators, then by more rows, or, if rows share no operands, by more
     vectors, which are contiguous in memory.
     """
-    tiles = [(t.rows, t.vectors, t.spans) for t in candidate_tiles(problem, facts)]
+    tiles = [(t.rows, t.vectors, t.spans) for t in candidate_tiles(problem, units)]
     rows, vectors, spans = np.repeat(np.array(tiles), 2, axis=0).T
     outside = np.tile([True, False], len(tiles))
     many = Tile(rows, vectors, problem.lanes, spans)
-    cycles = estimate(problem, many, outside, facts)
+    cycles = estimate(problem, many, outside, units)
     # lexsort is stable: the first of equal tiles is chosen.
     high = rows if problem.broadcasts or problem.slides else vectors
     best = int(np.lexsort((spans, -high, -many.accumulators, nearest(cycles)))[0])
@@ -198,7 +154,7 @@ def plan_tile(problem: TileProblem, facts: CpuFacts) -> TilePlan:
     return TilePlan(tile, bool(outside[best]), float(cycles[best]))
 
 
-def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
+def candidate_tiles(problem: TileProblem, units: VectorUnits) -> Iterator[Tile]:
     """Yield tiles that fit the registers and divide their extents almost evenly, or into squares.
 
     Tiles have several spans only if they cover all rows.
@@ -212,19 +168,19 @@ def candidate_tiles(problem: TileProblem, facts: CpuFacts) -> Iterator[Tile]:
             widest = MAX_SPANS if rows == problem.rows else 1
             for spans in even_parts(problem.spans, widest):
                 tile = Tile(rows, vectors, problem.lanes, spans)
-                if fits(problem, tile, facts):
+                if fits(problem, tile, units):
                     yield tile
 
 
-def fits(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+def fits(problem: TileProblem, tile: Tile, units: VectorUnits) -> Column:
     """Whether the registers hold a tile and the operands that a step loads."""
     needed = tile.accumulators * problem.registers + tile.vectors
-    needed = needed + _scratch(tile, problem, facts)
+    needed = needed + _scratch(tile, problem, units)
     needed = needed + min(problem.operations - 1, MOST_TEMPORARIES)
-    return (needed <= facts.registers) | (tile.accumulators == 1)
+    return (needed <= units.registers) | (tile.accumulators == 1)
 
 
-def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
+def _scratch(tile: Tile, problem: TileProblem, units: VectorUnits) -> Column:
     """Return the registers for the operands that rows load.
 
     Without a broadcast every accumulator has its own vector. Broadcasts that serve one multiply-add
@@ -234,9 +190,9 @@ def _scratch(tile: Tile, problem: TileProblem, facts: CpuFacts) -> Column:
     """
     if not problem.broadcasts:
         return tile.accumulators - 1
-    if facts.multiplies_by_lane:
+    if units.multiplies_by_lane:
         return tile.rows * tile.spans + 2
-    return 1 if facts.vector_bits >= FOLDING_BITS else where(tile.vectors == 1, 3, 1)
+    return 1 if units.vector_bits >= FOLDING_BITS else where(tile.vectors == 1, 3, 1)
 
 
 def even_parts(extent: int, most: int) -> list[int]:
@@ -247,17 +203,19 @@ def even_parts(extent: int, most: int) -> list[int]:
     return sorted({ceil(extent / parts) for parts in range(ceil(extent / most), extent + 1)})
 
 
-def estimate(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
+def estimate(
+    problem: TileProblem, tile: Tile, columns_outside: Column, units: VectorUnits
+) -> Column:
     """Estimate the cycles of the whole problem: computation, and stalls for operands."""
     if problem.seen:
-        cycles = _computing_what_is_seen(problem, tile, facts)
+        cycles = _computing_what_is_seen(problem, tile, units)
     else:
-        cycles = _computing(problem, tile, facts)
-    cycles = most(cycles * problem.repeats, _fetching(problem, tile, columns_outside, facts))
-    return cycles + _waiting(problem, tile, columns_outside, facts)
+        cycles = _computing(problem, tile, units)
+    cycles = most(cycles * problem.repeats, _fetching(problem, tile, columns_outside, units))
+    return cycles + _waiting(problem, tile, columns_outside, units)
 
 
-def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+def _computing(problem: TileProblem, tile: Tile, units: VectorUnits) -> Column:
     """Return the cycles of all tiles if all rows take part in all steps."""
     count = ceil(problem.columns / problem.lanes)
     written = _is_written_out(tile, problem)
@@ -265,28 +223,28 @@ def _computing(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
     for rows, row_tiles in _sizes(problem.rows, tile.rows):
         for spans, span_tiles in _sizes(problem.spans, tile.spans):
             for vectors, column_tiles in _sizes(count, tile.vectors):
-                one = _begun_and_ended(rows * spans, vectors, written, problem, facts)
-                one = one + problem.steps * _step(rows * spans, vectors, written, problem, facts)
+                one = _begun_and_ended(rows * spans, vectors, written, problem, units)
+                one = one + problem.steps * _step(rows * spans, vectors, written, problem, units)
                 cycles = cycles + row_tiles * span_tiles * column_tiles * one
     return cycles
 
 
-def _computing_what_is_seen(problem: TileProblem, tile: Tile, facts: CpuFacts) -> Column:
+def _computing_what_is_seen(problem: TileProblem, tile: Tile, units: VectorUnits) -> Column:
     """Return the cycles of all tiles if rows take part in some of the steps.
 
     Each tile height is evaluated separately.
     """
     if not is_column(tile.rows):
-        return _computing_rows(problem, tile.rows, tile.spans, tile.vectors, facts)
+        return _computing_rows(problem, tile.rows, tile.spans, tile.vectors, units)
     cycles = np.zeros(len(tile.rows))
     for height in np.unique(np.asarray(tile.rows, np.int64)).tolist():
         own = tile.rows == height
-        cycles[own] = _computing_rows(problem, height, tile.spans[own], tile.vectors[own], facts)
+        cycles[own] = _computing_rows(problem, height, tile.spans[own], tile.vectors[own], units)
     return cycles
 
 
 def _computing_rows(
-    problem: TileProblem, height: int, all_spans: Column, all_vectors: Column, facts: CpuFacts
+    problem: TileProblem, height: int, all_spans: Column, all_vectors: Column, units: VectorUnits
 ) -> Column:
     count = ceil(problem.columns / problem.lanes)
     steps = problem.steps / len(problem.seen)
@@ -296,46 +254,41 @@ def _computing_rows(
         active = [min(end, last) - max(start, first) for first, last in problem.seen]
         for spans, span_tiles in _sizes(problem.spans, all_spans):
             for vectors, column_tiles in _sizes(count, all_vectors):
-                one = _begun_and_ended((end - start) * spans, vectors, False, problem, facts)
+                one = _begun_and_ended((end - start) * spans, vectors, False, problem, units)
                 for rows in active:
                     if rows > 0:
-                        one = one + steps * _step(rows * spans, vectors, False, problem, facts)
+                        one = one + steps * _step(rows * spans, vectors, False, problem, units)
                 cycles = cycles + span_tiles * column_tiles * one
     return cycles
 
 
 def _begun_and_ended(
-    rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
+    rows: Column, vectors: Column, written: Column, problem: TileProblem, units: VectorUnits
 ) -> Column:
     """Return the cycles of a tile outside its steps."""
     accumulators = rows * vectors
-    short = written | (not problem.broadcasts)
-    cycles = where(short, _BEGIN_SHORT, _BEGIN) + _END * accumulators
+    is_short = written | (not problem.broadcasts)
+    cycles = units.cycles(others=SETUP + END * accumulators) + where(is_short, 0, units.branch)
     cycles = cycles + vectors * _stored_apart(rows, problem)
-    if not _in_halves(problem, facts):
+    if not _in_halves(problem, units):
         return cycles
-    if problem.square:
-        cycles = cycles + vectors * most(rows // problem.square - 1, 0) * _STORE_LATER
-    few, each = FEW_ACCUMULATORS, _DRAIN
-    if problem.streams:
-        few, each = FEW_STREAMED, _DRAIN_STREAMED
-    elif not problem.broadcasts:
-        few, each = FEW_OWN, _DRAIN_OWN
-    return cycles + most(0, accumulators - few) * each
+    few = FEW_STREAMED if problem.streams else FEW_ACCUMULATORS if problem.broadcasts else FEW_OWN
+    return cycles + most(0, accumulators - few) * DRAIN
 
 
 def _stored_apart(rows: Column, problem: TileProblem) -> Column:
     """Return the cycles to store one vector per row, each lane of which belongs to a different row.
 
-    Squares are transposed, then smaller powers of two, and a last row is stored by element.
+    Squares are transposed, then smaller powers of two. Each is stored in a cycle; an element of a
+    last row is extracted and stored in two.
     """
     cycles: Column = 0
     size, rest = problem.square, rows
     while size > 1:
-        cycles = cycles + rest // size * _STORE
+        cycles = cycles + rest // size
         size, rest = size // 2, rest % size
     if problem.square:
-        cycles = cycles + rest * _STORE_ALONE
+        cycles = cycles + 2 * rest
     return cycles * problem.lanes
 
 
@@ -344,13 +297,13 @@ def _is_written_out(tile: Tile, problem: TileProblem) -> Column:
     return tile.accumulators * problem.operations * problem.steps <= problem.written_out
 
 
-def _in_halves(problem: TileProblem, facts: CpuFacts) -> bool:
+def _in_halves(problem: TileProblem, units: VectorUnits) -> bool:
     """Whether multiply-adds are computed in halves, and broadcast their operand from memory.
 
     Dot products are computed in halves too, but need separate broadcasts: measurements on Zen 4
     show that they are fastest with the tiles for cores with two units.
     """
-    return facts.fma_units == 1 and not problem.is_dot
+    return units.fma_units == 1 and not problem.is_dot
 
 
 @dataclass(frozen=True)
@@ -388,24 +341,31 @@ def _moved(problem: TileProblem, tile: Tile, columns_outside: Column) -> _Moved:
     return _Moved(groups, tiles, vectors, scalars, again)
 
 
-def _fetching(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
+def _fetching(
+    problem: TileProblem, tile: Tile, columns_outside: Column, units: VectorUnits
+) -> Column:
     """Return the cycles in which L2 delivers all vectors, overlapped with computation.
 
     L1 keeps the vectors if they fit a quarter of it: scalars and results pass through it too.
     """
     moved = _moved(problem, tile, columns_outside)
-    cycles = moved.tiles * moved.vectors / facts.near_rate
-    return where(moved.vectors_between > facts.l1 // 4, cycles, 0.0)
+    cycles = moved.tiles * moved.vectors / units.near_rate
+    return where(moved.vectors_between > units.l1 // 4, cycles, 0.0)
 
 
-def _waiting(problem: TileProblem, tile: Tile, columns_outside: Column, facts: CpuFacts) -> Column:
-    """Return the stall cycles for cache lines of both operands that are not in L1."""
+def _waiting(
+    problem: TileProblem, tile: Tile, columns_outside: Column, units: VectorUnits
+) -> Column:
+    """Return the stall cycles for data of both operands that are not in L1.
+
+    All rows need a line of broadcast elements at the same step, and the next ones many steps later:
+    too many streams for the prefetcher.
+    """
     moved = _moved(problem, tile, columns_outside)
-    late = moved.groups * problem.scalar_bytes / ALIGNMENT * SCALAR_WAIT
-    again = moved.vectors_between
-    wait = where(again <= facts.l2 * 3 // 4, VECTOR_WAIT, FAR_VECTOR_WAIT)
-    later = moved.tiles * moved.vectors / ALIGNMENT * wait
-    return where(moved.scalars_between > facts.l1, late, 0.0) + where(again > facts.l1, later, 0.0)
+    vectors, again = moved.tiles * moved.vectors, moved.vectors_between
+    late = 2 * units.exposed(moved.groups * problem.scalar_bytes)
+    later = units.exposed(vectors, near=units.is_near(again))
+    return where(moved.scalars_between > units.l1, late, 0.0) + where(again > units.l1, later, 0.0)
 
 
 def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
@@ -417,25 +377,21 @@ def _sizes(extent: Column, part: Column) -> list[tuple[Column, Column]]:
 
 
 def _step(
-    rows: Column, vectors: Column, written: Column, problem: TileProblem, facts: CpuFacts
+    rows: Column, vectors: Column, written: Column, problem: TileProblem, units: VectorUnits
 ) -> Column:
     """Return the cycles of one step of the reduction, with operands in L1."""
-    products = rows * vectors * problem.operations
-    scalars = rows if problem.broadcasts else 0
-    # The common factor of all rows then stays in registers from tile to tile.
+    # The common factor of all rows stays in registers from tile to tile.
     wide = vectors if problem.broadcasts else rows * vectors
-    loads = scalars + wide
     folded: Column = 0
-    if problem.broadcasts and facts.vector_bits >= FOLDING_BITS:
+    if problem.broadcasts and units.vector_bits >= FOLDING_BITS:
         folded = where(vectors == 1, rows, 0)
-    halves = _in_halves(problem, facts)
-    core = replace(facts, fma_units=2) if facts.fma_units == 1 and not halves else facts
-    cycles = core.cycles(
-        products=products,
+    halves = _in_halves(problem, units)
+    core = replace(units, fma_units=2) if units.fma_units == 1 and not halves else units
+    return core.cycles(
+        products=rows * vectors * problem.operations,
         vectors=wide,
-        scalars=scalars,
-        others=where(written, 0.0, _CONTROL) - folded,
-        chain=_CHAIN,
+        scalars=rows if problem.broadcasts else 0,
+        folded=folded,
+        others=where(written, 0, LOOP),
+        chain=1,
     )
-    # If each multiply-add takes two cycles, its memory operand arrives in time.
-    return cycles + _LOAD * (loads - folded if halves else loads)
