@@ -26,8 +26,8 @@ func.func @chunks(%x: tensor<1x4x56x56x16xf32>, %w: tensor<6x6x4x4x16x16xf32>) -
 // LOOP-LABEL:  loop.func @winograd_conv_1(
 // LOOP-NEXT:   %data = loop.alloc global : memref<4x4x8208xf32>
 // LOOP-NEXT:   loop.for %c_so = 0 to 64 parallel {
-// LOOP:        loop.for %{{.*}} = 0 to 16 parallel {
-// LOOP-NEXT:     %products = loop.alloc global : memref<4x4x528xf32>
+// LOOP:        loop.for %{{.*}} = 0 to 32 parallel {
+// LOOP-NEXT:     %products = loop.alloc global : memref<4x4x272xf32>
 // LOOP-NEXT:     loop.for %[[ROW:.*]] = 0 to 4 {
 // LOOP-NEXT:       loop.for %[[COLUMN:.*]] = 0 to 4 {
 // LOOP:              loop.prefetch %w[%[[ROW]], %[[COLUMN]] + 1, {{.*}}, 0, 0, {{.*}} * 256] locality 2

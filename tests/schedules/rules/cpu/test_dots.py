@@ -120,7 +120,7 @@ def test_deep_reductions_in_parts(m, k):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=13, result_element=f32)
 
-    with everything_parallel(), mock.patch.object(matmul_space, "PANEL_SHARE", 4096):
+    with everything_parallel(), mock.patch.object(matmul_space, "PART_SHARE", 4096):
         check(product, (data(m, k), data(1, k, 16, seed=1)), "cpu-matmul", 512)
 
 

@@ -61,7 +61,7 @@ def test_deep_reductions_in_parts(m, k, panels, bits_, parallel):
     def product(a, b):
         return PackedMatmulOp(a, b, columns=width * panels - 3)
 
-    with everything_parallel(parallel), mock.patch.object(matmul_space, "PANEL_SHARE", 4096):
+    with everything_parallel(parallel), mock.patch.object(matmul_space, "PART_SHARE", 4096):
         arrays = data(m, k), data(panels, k, width, seed=1)
         op = product(*_values(*arrays))
         assert scheduled(arrays, op.tensor_expression, target(bits_))[1] == "cpu-matmul"
