@@ -65,7 +65,9 @@ class VectorCosts:
             scalar_bytes=size * rows * spans * steps * repeats,
             is_dot=layer.terms > 1,
         )
-        return plan_tile(problem, self.units).cycles
+        cycles = plan_tile(problem, self.units).cycles
+        # Tiles of dot products are chosen as for two units.
+        return cycles * 2 / min(self.units.fma_units, 2) if problem.is_dot else cycles
 
     def _reading(self, places: int, layer: ConvLayer) -> float:
         """Return the time to read the weights once from the memory level that holds them."""

@@ -14,9 +14,10 @@ func.func @twice(%x: tensor<128x768xf32>) -> tensor<128x768xf32> {
   return %b : tensor<128x768xf32>
 }
 
-// Either operand may be transposed; the last panel is padded with columns.
+// Either operand may be transposed; the last panel is padded with columns. The two rows of the result
+// need wide panels, so that there are enough accumulators to hide the latency of a multiply-add.
 // CHECK-LABEL: func.func @transposed
-// CHECK:      %[[P:.*]] = graph.layout_transform %w {src = "NK", dst = "NK32n"} : tensor<7x32x32xf32>
+// CHECK:      %[[P:.*]] = graph.layout_transform %w {src = "NK", dst = "NK64n"} : tensor<4x32x64xf32>
 // CHECK-NEXT: graph.packed_matmul %x, %[[P]] {columns = 200, transpose_a} : tensor<2x200xf32>
 func.func @transposed(%x: tensor<32x2xf32>) -> tensor<2x200xf32> {
   %w = graph.constant @w : tensor<200x32xf32>
