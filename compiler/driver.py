@@ -20,7 +20,7 @@ from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.core.dims import Dims, dims_of
 from tcopt.dialects.graph.core.weights import release_weights, weights_of
-from tcopt.dialects.size import function_symbols
+from tcopt.dialects.size import DefineOp, function_symbols
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.errors import MissingValuesError, OpenSizeError, size_advice
@@ -68,6 +68,7 @@ def compile_model(source: Source, options: CompileOptions, report: Report) -> Ou
 def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome:
     start = time.perf_counter()
     sizes: list[str] = []
+    defined: list[str] = []
     try:
         with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
             found = import_staged(source, options)
@@ -76,11 +77,15 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
             builder.expect(found.module)
             report.took("import", start)
             declared = _Declared.of(found.module)
-            sizes = _sizes_of(found.module)
-            if sizes and not options.kind.serves_sizes:
-                raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)
+            sizes, defined = _sizes_of(found.module), _defined_in(found.module)
+            if (sizes or defined) and not options.kind.serves_sizes:
+                names = [*sizes, *defined]
+                raise OpenSizeError(f"a program for {options.kind.name} has one size", names)
             program = _build(found.module, options, builder, report)
     except TcoptError as error:
+        if defined and not isinstance(error, CancelledError):
+            notice("compile", defined[0], f"compiled once it is known: {error.message}")
+            return _compile(source, replace(options, defines=False), report)
         return _compile(source, _for_each_size(error, sizes, options), report)
     release_weights(found.module)
     declared.describe(program, found)
@@ -97,6 +102,11 @@ def _sizes_of(module: ModuleOp) -> list[str]:
     """Return the names of the sizes of a module."""
     symbols = [symbol for op in module.ops for symbol in function_symbols(op)]
     return list(dict.fromkeys(symbol.name for symbol in symbols))
+
+
+def _defined_in(module: ModuleOp) -> list[str]:
+    """Return the names of the sizes that a module defines."""
+    return [op.symbol.name for op in module.walk() if isinstance(op, DefineOp)]
 
 
 def _for_each_size(

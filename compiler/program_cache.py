@@ -139,7 +139,7 @@ def _digest_in(path: Path) -> bytes:
 def _program_facts(compiled: Compiled) -> dict[str, Any]:
     """Return the facts that complete a saved program, except the files."""
     # A signature covers only some tensors of a stage.
-    facts = signature_facts(compiled.program.signature)
+    facts = signature_facts(compiled.program.signature, compiled.program.symbols)
     facts["warnings"] = list(compiled.warnings)
     if compiled.rest is not None:
         facts["rest"] = rest_facts(compiled.rest)
@@ -149,7 +149,9 @@ def _program_facts(compiled: Compiled) -> dict[str, Any]:
 
 def _completed(program: WholeProgram, files: Sequence[Path], facts: Facts) -> Compiled:
     """Complete a saved program by its facts."""
-    program.signature = signature_of(facts, program.inputs, program.outputs, whole=False)
+    program.signature = signature_of(
+        facts, program.inputs, program.outputs, program.symbols, whole=False
+    )
     warnings = facts.texts("warnings")
     if "rest" not in facts:
         return Compiled(program, files, warnings=warnings)

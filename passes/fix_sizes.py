@@ -35,6 +35,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop, te
 from tcopt.dialects.size import (
+    DefineOp,
     DimsAttr,
     dims_attr,
     function_symbols,
@@ -122,8 +123,7 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     Raises:
         InputError: no function has a size of this name, or the number is not in its range.
     """
-    symbols = free_symbols(module)
-    _check(symbols, values)
+    _check([*free_symbols(module), *program_symbols(module)], values)
     calls = _calls(module)
     for function in _uncalled(module):
         _fix_function(function, values)
@@ -134,6 +134,11 @@ def free_symbols(module: ModuleOp) -> tuple[Symbol, ...]:
     """Return the sizes of a module to which no call gives values, without duplicates."""
     found = (symbol for function in _uncalled(module) for symbol in function_symbols(function))
     return tuple(dict.fromkeys(found))
+
+
+def program_symbols(module: ModuleOp) -> list[Symbol]:
+    """Return the sizes that the functions of a module define."""
+    return [op.symbol for op in module.walk() if isinstance(op, DefineOp)]
 
 
 def _calls(module: ModuleOp) -> list[Operation]:
@@ -217,6 +222,7 @@ def _fix_call(call: Operation, values: Values) -> dict[str, int]:
 
 def _fix_function(function: Operation, values: Values) -> None:
     """Replace some sizes of a function by numbers, and drop their arguments, if it has any."""
+    _erase_definitions(function, values)
     fixed: list[BlockArgument] = []
     for name, argument in _size_arguments(function).items():
         if name in values:
@@ -238,6 +244,15 @@ def _fix_function(function: Operation, values: Values) -> None:
     assert isinstance(type_, FunctionType)
     inputs = list(block.arg_types)
     function.properties["function_type"] = FunctionType.from_lists(inputs, type_.outputs.data)
+
+
+def _erase_definitions(function: Operation, values: Values) -> None:
+    for op in [op for op in function.walk() if isinstance(op, DefineOp)]:
+        if op.symbol.name in values:
+            if op.result.first_use is not None:
+                number = insert(_index_constant(values[op.symbol.name]), op)
+                op.result.replace_all_uses_with(number)
+            erase(op)
 
 
 def _size_arguments(function: Operation) -> dict[str, BlockArgument]:

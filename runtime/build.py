@@ -219,18 +219,25 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
 
 def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """Return the inputs; random keys are last."""
-    number = module.attributes.get("graph.keys")
-    count = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
+    count = len(specs) - _count(module, "graph.keys")
     own = _with_texts(module, TEXT_INPUTS, specs[:count])
     return [*own, *(spec._replace(kind=Kind.KEY) for spec in specs[count:])]
 
 
 def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
-    """Return the outputs; checks are last."""
-    number = module.attributes.get("graph.checks")
-    first = len(specs) - (number.value.data if isa(number, IntegerAttr) else 0)
-    own = _with_texts(module, TEXT_OUTPUTS, specs[:first])
-    return [*own, *(spec._replace(kind=Kind.CHECK) for spec in specs[first:])]
+    """Return the outputs; values of defined sizes and checks are last."""
+    checks = len(specs) - _count(module, "graph.checks")
+    sizes = checks - _count(module, "graph.sizes")
+    return [
+        *_with_texts(module, TEXT_OUTPUTS, specs[:sizes]),
+        *(spec._replace(kind=Kind.SIZE) for spec in specs[sizes:checks]),
+        *(spec._replace(kind=Kind.CHECK) for spec in specs[checks:]),
+    ]
+
+
+def _count(module: ModuleOp, attribute: str) -> int:
+    number = module.attributes.get(attribute)
+    return number.value.data if isa(number, IntegerAttr) else 0
 
 
 def _with_texts(module: ModuleOp, attribute: str, specs: list[TensorSpec]) -> list[TensorSpec]:

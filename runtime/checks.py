@@ -29,6 +29,12 @@ def split_checks(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[
     return list(outputs[: len(outputs) - len(checks)]), checks
 
 
+def split_sizes(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Split outputs into the model's outputs and the values of sizes after them."""
+    sizes = [spec for spec in outputs if spec.kind is Kind.SIZE]
+    return list(outputs[: len(outputs) - len(sizes)]), sizes
+
+
 def split_keys(inputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
     """Split inputs into the model's inputs and the random keys after them, see
     `support.data.random_keys`.

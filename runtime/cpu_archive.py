@@ -22,6 +22,7 @@ from tcopt.runtime.description import (
 )
 from tcopt.runtime.host_calls import HostCall, call_facts, call_of
 from tcopt.runtime.program import Program
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, ResourceError
 from tcopt.support.files.json_facts import FactError, Facts
 from tcopt.support.machines.cpu_target import CpuTarget
@@ -46,6 +47,7 @@ def program_in(path: Path, content: Container) -> Program:
         *objects, weights = content.parts
         sizes = sizes_of(facts)
         inputs, outputs = (fixed_specs(facts, side, sizes) for side in ("inputs", "outputs"))
+        counts = {spec.name for spec in outputs if spec.kind is Kind.SIZE}
         return Program(
             target=_target(path, facts.facts("target")),
             objects=[part.tobytes() for part in objects],
@@ -59,7 +61,7 @@ def program_in(path: Path, content: Container) -> Program:
             host_functions=_host_functions(facts),
             call_order=_call_order(facts),
             strings=_strings(facts),
-            sizes=sizes,
+            sizes=[symbol for symbol in sizes if symbol.name not in counts],
         )
     except FactError as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
@@ -128,17 +130,19 @@ def _strings(facts: Facts) -> list[str]:
 
 
 def _describe(program: Program) -> dict[str, Any]:
+    sizes = program.symbols
+    outputs = (*program.outputs, *program.counts, *program.checks)
     return {
         "target": program.target.facts(),
         "externals": program.externals,
-        "inputs": [spec_facts(s, program.sizes) for s in (*program.inputs, *program.keys)],
-        "outputs": [spec_facts(s, program.sizes) for s in (*program.outputs, *program.checks)],
+        "inputs": [spec_facts(s, sizes) for s in (*program.inputs, *program.keys)],
+        "outputs": [spec_facts(s, sizes) for s in outputs],
         "workspace_bytes": program.workspace_bytes,
         "report": program.report,
-        **signature_facts(program.signature, program.sizes),
+        **signature_facts(program.signature, sizes),
         **_call_facts(program),
         **({"strings": program.strings} if program.strings else {}),
-        **({"sizes": sizes_facts(program.sizes)} if program.sizes else {}),
+        **({"sizes": sizes_facts(sizes)} if sizes else {}),
     }
 
 

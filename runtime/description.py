@@ -105,24 +105,33 @@ def fixed_specs(facts: Facts, side: str, symbols: Iterable[Symbol] = ()) -> list
     Raises:
         FactError: a specification is malformed, has an open shape, or repeats a name.
     """
+    symbols = list(symbols)
     sizes = _extents_of(symbols)
     specs = [spec_of(each, sizes) for each in facts.items(side)]
     for spec in specs:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
         is_key = spec.kind is Kind.KEY and side == "inputs" and spec.dtype == np.int64
-        if (spec.kind is not Kind.TENSOR and not is_check and not is_key) or spec.any_rank:
+        is_size = spec.kind is Kind.SIZE and side == "outputs" and _is_count(spec, symbols)
+        is_own = is_check or is_key or is_size
+        if (spec.kind is not Kind.TENSOR and not is_own) or spec.any_rank:
             facts.refuse(side, f"has {spec.name!r}, which is not a tensor of a known shape")
         if not all(isinstance(extent, int | Size) for extent in spec.shape):
             facts.refuse(side, f"has {spec.name!r} with an open dimension")
         if spec.dims and len(spec.dims) != len(spec.shape):
             facts.refuse(side, f"has {spec.name!r} with names for a different number of dimensions")
-    own = (Kind.CHECK, Kind.KEY)
+    own = (Kind.CHECK, Kind.KEY, Kind.SIZE)
     names = [spec.name for spec in specs if spec.kind not in own]
     if len(set(names)) < len(names):
         facts.refuse(side, "has a duplicate name")
     if any(spec.kind in own for spec in specs[: len(names)]):
-        facts.refuse(side, "has a check or key before other tensors")
+        facts.refuse(side, "has a check, key or size before other tensors")
     return specs
+
+
+def _is_count(spec: TensorSpec, symbols: Iterable[Symbol]) -> bool:
+    """Whether an output is the value of one of the sizes."""
+    known = any(spec.name == symbol.name for symbol in symbols)
+    return known and spec.dtype.kind in "iu" and bytes_of(spec) == spec.dtype.itemsize
 
 
 def argument_facts(

@@ -125,6 +125,7 @@ def _describe(program: Program) -> dict[str, Any]:
     arguments = [
         *(_argument("input", spec) for spec in (*program.inputs, *program.keys)),
         *(_argument("output", spec) for spec in program.outputs),
+        *(_argument("defined size", spec) for spec in program.counts),
         *(_argument("check", spec) for spec in program.checks),
         *({"role": "size", **facts} for facts in sizes_facts(program.sizes)),
         {"role": "weights", "bytes": program.weights.nbytes},

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.program_sizes import solved_sizes
-from tcopt.support.arithmetic.sizes import Extent, evaluate, upper_bound
+from tcopt.support.arithmetic.sizes import Extent, substitute, upper_bound
 from tcopt.support.processes.cores import default_threads
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def _with_sizes(program: WholeProgram, feeds: Sequence[NDArray[Any]]) -> Sequenc
     shapes = tuple(feed.shape for feed in feeds)
     values = solved_sizes(program.sizes, program.inputs, shapes)
     return [
-        replace(call, bytes=evaluate(call.bytes, values), turns=evaluate(call.turns, values))
+        replace(call, bytes=substitute(call.bytes, values), turns=substitute(call.turns, values))
         for call in calls
     ]
 

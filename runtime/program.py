@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 
 from tcopt.backends.llvm.machine.host import obstacle
 from tcopt.runtime.addresses import address_of
-from tcopt.runtime.checks import CheckMemory, split_checks, split_keys
+from tcopt.runtime.checks import CheckMemory, split_checks, split_keys, split_sizes
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.loading import EntryPoint, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
-from tcopt.runtime.program_sizes import ProgramSizes, RunSizes
+from tcopt.runtime.program_sizes import (
+    ProgramSizes,
+    RunSizes,
+    defined_sizes,
+    shape_at,
+    symbols_in_shape,
+)
 from tcopt.runtime.run_options import (
     DeviceName,
     RunOptions,
@@ -101,6 +107,9 @@ class Program:
         call_order: index of the function in `host_functions` at each call, in the program's order.
         strings: string constants of the model, by their index in the code.
         sizes: sizes that extents of inputs and outputs have, in the order of the code's arguments.
+        defined: sizes of outputs that the program computes.
+        counts: their values, outputs of kind `SIZE` before the checks, which are removed from
+            `outputs`.
     """
 
     target: CpuTarget
@@ -126,6 +135,8 @@ class Program:
         if self.workspace_bytes < 0:
             raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
         self.outputs, self.checks = split_checks(self.outputs)
+        self.outputs, self.counts = split_sizes(self.outputs)
+        self.defined = defined_sizes(self.outputs, self.counts)
         self.inputs, self.keys = split_keys(self.inputs)
         self._entry = None
         if obstacle(self.target) is None:
@@ -145,7 +156,9 @@ class Program:
             blocks.append(self.times)
         self._solver = ProgramSizes(self.sizes, self.inputs, self.outputs)
         self._size_values = np.zeros(len(self.sizes), np.int64)
+        self._count_values = [np.zeros(1, spec.dtype) for spec in self.counts]
         addresses = [
+            *(count.ctypes.data for count in self._count_values),
             *self._checks.addresses,
             *(self._size_values[n:].ctypes.data for n in range(len(self.sizes))),
             *(block.ctypes.data for block in blocks),
@@ -163,7 +176,7 @@ class Program:
     def _check_arguments(self, entry: EntryPoint) -> None:
         """Check that the described arguments match those compiled into the code."""
         sizes = self.weights.nbytes, self.workspace_bytes
-        results = [as_code_has_it(spec) for spec in (*self.outputs, *self.checks)]
+        results = [as_code_has_it(spec) for spec in (*self.outputs, *self.counts, *self.checks)]
         given = [as_code_has_it(spec) for spec in (*self.inputs, *self.keys)]
         if entry.argument_facts != argument_facts(given, results, *sizes, self.sizes):
             raise InputError(
@@ -182,6 +195,11 @@ class Program:
             check_runs_here(self.target)
             raise AssertionError("code for this machine is loaded at once")
         return self._entry
+
+    @property
+    def symbols(self) -> Sequence[Symbol]:
+        """All sizes that extents of its inputs and outputs have."""
+        return (*self.sizes, *self.defined)
 
     kind = "cpu"
 
@@ -236,10 +254,12 @@ class Program:
         shapes = self._sizes_of(feeds).outputs
         for spec, shape in zip(self.outputs, shapes, strict=True):
             given = options.out.get(spec.name)
-            if given is not None:
+            # The shapes of some outputs are known after the run.
+            known = set(symbols_in_shape(spec)).isdisjoint(self.defined)
+            if given is not None and known:
                 check_destination(spec, shape, given)
             used = (*feeds, *(each for each in memory if each is not None))
-            if isinstance(given, np.ndarray) and is_writable_in_place(given, used):
+            if known and isinstance(given, np.ndarray) and is_writable_in_place(given, used):
                 memory.append(given)
             else:
                 memory.append(None)
@@ -284,4 +304,15 @@ class Program:
             outputs.append(array)
         entry(arguments, control)
         self._checks.refuse_if_any()
-        return outputs
+        return self._cut(outputs, values) if self.defined else outputs
+
+    def _cut(self, outputs: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
+        """Return outputs with the shapes that follow from the sizes that a run has defined."""
+        values = {symbol.name: size for symbol, size in zip(self.sizes, sizes, strict=True)}
+        for symbol, count in zip(self.defined, self._count_values, strict=True):
+            values[symbol.name] = count.item()
+        shapes = (shape_at(spec, values) for spec in self.outputs)
+        return [
+            array if array.shape == shape else np.ndarray(shape, array.dtype, array)
+            for array, shape in zip(outputs, shapes, strict=True)
+        ]

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tcopt.runtime.specs import Shapes, TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Size, evaluate, solve, substitute, symbols_of
+from tcopt.support.arithmetic.sizes import (
+    Size,
+    evaluate,
+    solve,
+    substitute,
+    symbols_of,
+    upper_bound,
+)
 from tcopt.support.errors import InputError, UndecidedSize
 
 _MOST_KEPT = 1024
@@ -19,7 +26,7 @@ class RunSizes(NamedTuple):
 
     Attributes:
         values: the value of each of the program's sizes.
-        outputs: shape of each output.
+        outputs: shape of each output; the largest one if it has sizes that the run defines.
     """
 
     values: tuple[int, ...]
@@ -65,12 +72,25 @@ class ProgramSizes:
 
 
 def shape_at(spec: TensorSpec, values: Mapping[str, int]) -> tuple[int, ...]:
-    """Return the shape of a tensor whose extents are numbers and sizes.
+    """Return the shape of a tensor whose extents are numbers and sizes, the largest one if some
+    sizes have no value.
 
     Args:
         values: the value of each size.
     """
-    return tuple(evaluate(n, values) for n in spec.shape if isinstance(n, int | Size))
+    extents = (n for n in spec.shape if isinstance(n, int | Size))
+    return tuple(upper_bound(substitute(n, values)) for n in extents)
+
+
+def symbols_in_shape(spec: TensorSpec) -> Iterator[Symbol]:
+    """Yield the sizes that the extents of a tensor have."""
+    return (s for n in spec.shape if isinstance(n, Size) for s in symbols_of(n))
+
+
+def defined_sizes(outputs: Sequence[TensorSpec], counts: Sequence[TensorSpec]) -> list[Symbol]:
+    """Return the sizes of outputs whose values are other outputs of the same names, in order."""
+    symbols = {symbol.name: symbol for spec in outputs for symbol in symbols_in_shape(spec)}
+    return [symbols[spec.name] for spec in counts]
 
 
 class _Extent(NamedTuple):

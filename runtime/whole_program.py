@@ -50,7 +50,12 @@ class WholeProgram(Protocol):
 
     @property
     def sizes(self) -> Sequence[Symbol]:
-        """The sizes that extents of its inputs and outputs have."""
+        """The sizes that follow from the shapes of its inputs."""
+        ...
+
+    @property
+    def symbols(self) -> Sequence[Symbol]:
+        """All sizes that extents of its inputs and outputs have."""
         ...
 
     @property

@@ -2,6 +2,7 @@
 
 from xdsl.ir import Dialect
 
+from tcopt.dialects.size.define import DefineOp, defined_symbols
 from tcopt.dialects.size.dims import (
     DimsAttr,
     dims_attr,
@@ -37,11 +38,12 @@ from tcopt.dialects.size.lowered import (
 )
 from tcopt.dialects.size.syntax import extent_text, parse_extent, print_extent
 
-DIALECT = Dialect("size", [], [DimsAttr])
+DIALECT = Dialect("size", [DefineOp], [DimsAttr])
 
 __all__ = [
     "BYTES",
     "DIALECT",
+    "DefineOp",
     "SYMBOLS",
     "TRIP",
     "DimsAttr",
@@ -49,6 +51,7 @@ __all__ = [
     "Measure",
     "SizeValues",
     "buffer_types",
+    "defined_symbols",
     "dims_attr",
     "dynamic_type",
     "extent_text",

@@ -138,7 +138,7 @@ class SizeValues:
         constant: Callable[[int], SSAValue],
         apply: Callable[[IndexOp, SSAValue, SSAValue], SSAValue],
     ):
-        self._arguments = arguments
+        self._arguments = dict(arguments)
         self._constant = constant
         self._emit = apply
         self._known: dict[Polynomial, SSAValue] = {}
@@ -150,6 +150,10 @@ class SizeValues:
         if key not in self._applied:
             self._applied[key] = self._emit(op, a, b)
         return self._applied[key]
+
+    def define(self, name: str, value: SSAValue) -> None:
+        """Set the value of a symbol that is computed."""
+        self._arguments[name] = value
 
     def of(self, extent: Extent) -> SSAValue:
         """Return the value of an extent."""

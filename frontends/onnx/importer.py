@@ -26,7 +26,13 @@ from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.dims import name_dims
 from tcopt.dialects.graph.core.types import element_of, tensor
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
-from tcopt.dialects.size import function_symbols, set_function_symbols, symbols_in
+from tcopt.dialects.size import (
+    DefineOp,
+    defined_symbols,
+    function_symbols,
+    set_function_symbols,
+    symbols_in,
+)
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
 from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import (
@@ -85,8 +91,9 @@ def import_model(
     The module has a function `func.func @main`, whose arguments and results are the model's inputs
     and outputs in order; their ONNX names are the module's attributes `graph.inputs` and
     `graph.outputs`. Weights are in the module's weight store. The location of each op is the name
-    of its node. The model's results may be followed by checks, as many as `graph.checks` says. If a
-    check is true, the run fails with the check's name as the reason.
+    of its node. The model's results may be followed by the values of sizes that they have and that
+    the program defines, as many as `graph.sizes` says, and by checks, as many as `graph.checks`
+    says. If a check is true, the run fails with the check's name as the reason.
 
     Args:
         source: path of a file, its bytes, or a decoded model. External data is only supported for
@@ -193,11 +200,16 @@ def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False
         outputs = tuple(info.name for info in model.graph.output)
         options = replace(options, stage=ImportStage(tuple(range(len(model.graph.node))), outputs))
     problems = Problems()
-    found = ModelImporter(model, reader, problems, options).run()
+    importer = ModelImporter(model, reader, problems, options)
+    found = importer.run()
     if found is not None and (open_sizes := _sizes_of_stages(found)) is not None:
         problems.errors.append(open_sizes)
     elif found is not None:
         return found
+    if (names := {symbol.name for symbol in defined_symbols(importer.block)}) and any(
+        isinstance(error, OpenSizeError) and names & {*error.names} for error in problems.errors
+    ):
+        return _imported(source, replace(options, defines=False), in_stages=in_stages)
     if (names := _given_up(problems.errors, options)) is not None:
         error = problems.error()
         for name in names:
@@ -258,6 +270,8 @@ class ModelImporter:
         self.block = Block()
         limits, opsets = options.limits, domain_opsets(model)
         self.builder = GraphBuilder(self.block, self.weights, reader, limits)
+        self.builder.defines = options.defines
+        self.sizes = 0
         self.nodes = NodeImporter(model, self.builder, self.initializers, opsets, problems, limits)
 
     def run(self) -> Imported | None:
@@ -289,12 +303,20 @@ class ModelImporter:
         if self.staging is not None:
             more, rest = self.staging.rest(self.graph.node, scope, self.initializers)
             results += more
+        results += self._defined(results)
         results += self.builder.checks
         self.block.add_op(ReturnOp(*(value for _, value in results)))
         self.builder.erase_unused()
         module = self._module(inputs, results)
         known = self.model, self.reader.files, module, counts, self.output_counts
         return Fixed(*known) if rest is None else Staged(*known, rest)
+
+    def _defined(self, results: Results) -> Results:
+        """Return the values of the sizes that results have and the program defines."""
+        used = set(symbols_in([value.type for _, value in results]))
+        ops = [op for op in self.block.ops if isinstance(op, DefineOp) and op.symbol in used]
+        self.sizes = len(ops)
+        return [(op.symbol.name, op.count) for op in ops]
 
     def _argument(self, item: ModelInput) -> SSAValue:
         self._check_input(item)
@@ -343,6 +365,8 @@ class ModelImporter:
         if keys:
             module.attributes["graph.keys"] = IntegerAttr(len(keys), i64)
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
+        if self.sizes:
+            module.attributes["graph.sizes"] = IntegerAttr(self.sizes, i64)
         if self.builder.checks:
             module.attributes["graph.checks"] = IntegerAttr(len(self.builder.checks), i64)
         attach_weights(module, self.weights)

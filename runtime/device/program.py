@@ -96,6 +96,11 @@ class DeviceProgram:
         return ()
 
     @property
+    def symbols(self) -> Sequence[Symbol]:
+        """None: programs of devices are for fixed shapes."""
+        return ()
+
+    @property
     def size(self) -> int:
         return self.weights.nbytes + sum(len(source.text) for source in self.sources)
 

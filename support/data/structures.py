@@ -22,6 +22,9 @@ class Kind(StrEnum):
     CHECK = "check"
     """Additional output of a program: if an element is true, the run fails."""
 
+    SIZE = "size"
+    """Additional output of a program: the value of a size that it defines."""
+
     KEY = "random key"
     """Additional input of a program: the key of its random numbers."""
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
 
-from tcopt.dialects.size import extents_of
+from tcopt.dialects.size import DefineOp, extents_of
 from tcopt.dialects.target import target_facts_of
-from tcopt.passes.fix_sizes import fix_sizes, free_symbols
+from tcopt.interpreters import graph, te
+from tcopt.passes.fix_sizes import fix_sizes, free_symbols, program_symbols
 from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Size, solve, substitute, symbols_of
+from tcopt.support.errors import UnsupportedError
 from tcopt.tools.execution.executors import functions, inputs_of, level_of
 
 Array = NDArray[Any]
@@ -85,12 +88,51 @@ def _sizes_of(
     return known
 
 
+def defined_sizes(
+    module: ModuleOp, sizes: Mapping[str, int], feeds: Sequence[Array]
+) -> dict[str, int]:
+    """Return the sizes that @main of a module defines when it runs on some inputs.
+
+    Args:
+        sizes: numbers of the other sizes.
+        feeds: the inputs of @main.
+    """
+    found: dict[str, int] = {}
+    while True:
+        part = at_sizes(module, {**sizes, **found}).clone()
+        main = functions(part).get("main")
+        ops = [] if main is None else list(main.regions[0].block.ops)
+        place = next((at for at, op in enumerate(ops) if isinstance(op, DefineOp)), None)
+        if place is None:
+            return found
+        # The function up to the definition, with its integer as the result.
+        for op in reversed(ops[place + 1 :]):
+            op.detach()
+            op.erase()
+        definition = ops[place]
+        assert isinstance(main, FuncOp) and isinstance(definition, DefineOp)
+        main.body.block.insert_op_before(ReturnOp(definition.count), definition)
+        symbol, type_ = definition.symbol, definition.count.type
+        definition.detach()
+        definition.erase()
+        inputs = main.function_type.inputs.data
+        main.function_type = FunctionType.from_lists(inputs, [type_])
+        match level_of(part):
+            case "graph":
+                (count,) = graph.run_module(part, feeds)
+            case "te":
+                (count,) = te.run_module(part, feeds)
+            case level:
+                raise UnsupportedError(f"sizes that a program defines at the {level} level")
+        found[symbol.name] = int(np.clip(count.item(), *symbol.range))
+
+
 def at_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> ModuleOp:
     """Return a module with numbers for its sizes: a clone, or the module itself without sizes.
 
     Functions of the kernel level keep their sizes, and get the numbers as arguments.
     """
-    free = {symbol.name for symbol in free_symbols(module)}
+    free = {symbol.name for symbol in (*free_symbols(module), *program_symbols(module))}
     if not free or level_of(module) == "kernel":
         return module
     fixed = module.clone()

@@ -31,7 +31,7 @@ from tcopt.support.errors import (
 from tcopt.support.suggestions import suggest
 from tcopt.tools.command_line.inputs import read_arrays
 from tcopt.tools.execution.culprits import APPLIES_STEPS, EmitterFault, first_wrong_step
-from tcopt.tools.execution.drawn_sizes import at_sizes, draw_sizes
+from tcopt.tools.execution.drawn_sizes import at_sizes, defined_sizes, draw_sizes
 from tcopt.tools.execution.executors import Array, functions, inputs_of
 from tcopt.tools.execution.fingerprints import Digests
 from tcopt.tools.execution.native_process import NativeFault
@@ -114,6 +114,9 @@ class ExecCheck(Instrument):
                 for tolerance, text in (kinds if draw == 0 else kinds[:1])
             ]
             self._feed(chains, at_sizes(module, sizes), given)
+            for chain in chains:
+                own = defined_sizes(module, sizes, chain.feeds.get("main", ()))
+                chain.sizes = {**sizes, **own}
             self._chains += chains
         with PreparedCode() as code:
             for chain in self._chains:

@@ -262,21 +262,33 @@ class NodeContext:
         return self.builder.may_bound
 
     def bounded(self, value: SSAValue, axis: int, count: SSAValue) -> SSAValue:
-        """Mark the first `count` ([1], i64) slices of a value along an axis as the valid ones.
+        """Return the first `count` ([1], i64) slices of a value along an axis.
+
+        Without `builder.defines`, the value is returned, and its extents are results of the stage.
 
         Raises:
-            MeasuredError: in a function or subgraph; the next stage imports it with a known count.
+            MeasuredError: in a loop, or without `defines` in a function or subgraph; the next stage
+                imports it with a known count.
         """
+        if self.builder.defines and self.builder.is_main:
+            shape: list[Extent] = list(shape_of(value))
+            name = f"{self.node.output[0]}_{axis}"
+            shape[axis] = self.builder.define_size(name, count, upper_bound(shape[axis]))
+            return self._first(value, as_extents(shape))
         if self.builder.depth:
             extents = list(shape_of(value))
             (extents[axis],) = self.measured(count, "the number of results")
-            part = self.emit(SliceOp(value, [0] * len(extents), extents))
-            self.builder.mark_texts([value], [part])
-            return part
+            return self._first(value, extents)
         extents = [self.array(np.array([n], np.int64)) for n in shape_of(value)]
         extents[axis] = count
         self.builder.extents[value] = self.emit(ConcatOp(extents, axis=0))
         return value
+
+    def _first(self, value: SSAValue, extents: Sequence[int]) -> SSAValue:
+        """Return the first elements of a value along each axis."""
+        part = self.emit(SliceOp(value, [0] * len(extents), extents))
+        self.builder.mark_texts([value], [part])
+        return part
 
     def emit(self, op: Operation) -> SSAValue:
         """Append a graph op with a single result, unless it folds to a small constant."""

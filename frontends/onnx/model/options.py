@@ -45,6 +45,8 @@ class ImportOptions:
         dims: extents or ranges of open dimensions by their names in the model.
         limits: limits on the resources of a model.
         follow_links: whether symbolic links of external data may point outside its folder.
+        defines: whether sizes that depend on data are sizes of the program (`size.define`) where
+            possible; otherwise a later stage is imported once they are known.
         stage: the part of the model to import; None for the whole model.
     """
 
@@ -53,6 +55,7 @@ class ImportOptions:
     dims: Dims = field(default_factory=dict[str, GivenSize], metadata=CODE)
     limits: ModelLimits = field(default=DEFAULT_LIMITS, metadata=CODE)
     follow_links: bool = field(default=False, metadata=CODE)
+    defines: bool = field(default=True, metadata=CODE)
     stage: ImportStage | None = field(default=None, metadata=CODE)
 
 

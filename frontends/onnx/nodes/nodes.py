@@ -157,7 +157,8 @@ class NodeImporter:
 
     def _import_node(self, node: NodeProto, scope: Scope, where: str, depth: int) -> None:
         self.builder.location = named_location(where)
-        self.builder.may_bound = self.staging is not None and self.builder.is_main
+        in_parts = self.staging is not None or self.builder.defines
+        self.builder.may_bound = in_parts and self.builder.is_main
         self.builder.depth = depth
         staging = self.staging
         if staging is not None and not depth:

@@ -22,6 +22,7 @@ from tcopt.dialects.memory_sizes import element_bytes
 from tcopt.dialects.size import (
     BYTES,
     SYMBOLS,
+    DefineOp,
     DimsAttr,
     IndexOp,
     SizeValues,
@@ -75,8 +76,8 @@ class _HostFunction:
     def lower(self) -> None:
         block = self.function.body.block
         symbols = function_symbols(self.function)
-        if symbols:
-            set_buffer_types(self.function, block.arg_types[: -len(symbols)])
+        if any(sized(type) is not None for type in block.arg_types):
+            set_buffer_types(self.function, block.arg_types[: len(block.args) - len(symbols)])
         for argument in block.args:
             if sized(argument.type) is not None:
                 type_ = dynamic_type(argument.type)
@@ -85,6 +86,8 @@ class _HostFunction:
         for op in tuple(self.function.walk()):
             if isinstance(op, loop.CallOp):
                 self._lower_call(op)
+            elif isinstance(op, DefineOp):
+                self._lower_definition(op)
             elif any(sized(result.type) is not None for result in op.results):
                 self._lower_buffer(op)
         outputs = list(self.function.function_type.outputs)
@@ -120,6 +123,20 @@ class _HostFunction:
         if extents:
             call.attributes[BYTES] = DimsAttr((sum(map(self._live_bytes, op.arguments)),))
         Rewriter.replace_op(op, call)
+
+    def _lower_definition(self, op: DefineOp) -> None:
+        """Load the integer, and clamp it to the range of the size."""
+        assert isa(op.count.type, AnyMemRef)
+        low, high = (self._constant(n) for n in op.symbol.range)
+        zero = self._constant(0)
+        loaded = memref.LoadOp.get(op.count, [zero] * len(op.count.type.get_shape()))
+        number = arith.IndexCastOp(loaded.res, IndexType())
+        least = arith.MaxSIOp(number.result, low)
+        value = arith.MinSIOp(least.result, high)
+        value.result.name_hint = op.symbol.name
+        replace(op, [loaded, number, least, value])
+        self.sizes.define(op.symbol.name, value.result)
+        self.last = value
 
     def _live_bytes(self, buffer: SSAValue) -> Extent:
         assert isa(buffer.type, AnyMemRef)

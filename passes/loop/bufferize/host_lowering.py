@@ -31,6 +31,7 @@ from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weigh
 from tcopt.dialects.loop.writer import LANES
 from tcopt.dialects.memory_sizes import memref_bytes
 from tcopt.dialects.size import (
+    DefineOp,
     IndexOp,
     SizeValues,
     dims_attr,
@@ -191,6 +192,8 @@ class HostLowering:
                 TimeLoop(self, op, step).lower()
             case te.CallOp():
                 self._lower_call(op)
+            case DefineOp():
+                self._lower_definition(op)
             case ConstantOp():
                 self._lower_constant(op)
             case GraphOp(is_joined=True):
@@ -213,6 +216,14 @@ class HostLowering:
         call = loop.CallOp(op.callee.string_value(), [*arguments, *outputs], op.sizes)
         call.attributes.update(op.attributes)
         self.insert(call, op.location)
+
+    def _lower_definition(self, op: DefineOp) -> None:
+        if self.setup is not self.builder:
+            raise PassFailedError("cannot define a size in a loop", op=op)
+        new = DefineOp(self.buffers[op.count], op.size)
+        new.result.name_hint = op.symbol.name
+        self.insert(new, op.location)
+        self.sizes.define(op.symbol.name, new.result)
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
         """Call the op's own loop function, which equal ops share."""

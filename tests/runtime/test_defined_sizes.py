@@ -1,0 +1,115 @@
+"""Programs whose sizes depend on data: one compile for every count, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import tcopt
+from models.checks import run_reference
+from tcopt.support.errors import InputError
+from tcopt.tools import tcopt as driver
+from tcopt.tools import tcopt_compile
+
+MODELS = {
+    "indices": "(float[4, 3] x) => (int64[k, 2] y) { i = NonZero(x) y = Transpose(i) }",
+    "product of selected rows": """(float[12, 4] x, bool[12] c, float[4, 9] w) => (float[k, 9] y) {
+        a = Compress<axis = 0>(x, c)
+        b = MatMul(a, w)
+        y = Relu(b)
+    }""",
+    "rows of any length": """(float[12, 4] x, bool[12] c) => (float[4, k] y, int64[2] s) {
+        a = Compress<axis = 0>(x, c)
+        t = Transpose(a)
+        y = Softmax<axis = 1>(t)
+        s = Shape(y)
+    }""",
+    "two sizes": """(float[12, 4] x, bool[12] c, bool[12] d) => (float[k, 4] y) {
+        a = Compress<axis = 0>(x, c)
+        b = Compress<axis = 0>(x, d)
+        y = Concat<axis = 0>(a, b)
+    }""",
+    "a sum": """(float[12, 4] x, bool[12] c) => (float[4] y) {
+        a = Compress<axis = 0>(x, c)
+        y = ReduceSum<axes = [0], keepdims = 0>(a)
+    }""",
+    "distinct": """(float[12] x) => (float[k] y, int64[k] i, int64[12] j, int64[k] c) {
+        y, i, j, c = Unique(x)
+    }""",
+}
+
+
+def model_of(name: str) -> onnx.ModelProto:
+    text = f'<ir_version: 8, opset_import: ["" : 11]> m {MODELS[name]}'
+    return onnx.parser.parse_model(text)
+
+
+def feeds_of(model: onnx.ModelProto, share: float, seed: int = 0) -> dict[str, np.ndarray]:
+    """Random inputs, of which about a share of the elements is not zero."""
+    rng = np.random.default_rng(seed)
+    found: dict[str, np.ndarray] = {}
+    for info in model.graph.input:
+        shape = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+        kept = rng.random(shape) < share
+        is_flag = info.type.tensor_type.elem_type == onnx.TensorProto.BOOL
+        found[info.name] = kept if is_flag else (kept * rng.integers(1, 9, shape)).astype("f4")
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_program_for_every_count(name: str):
+    """Nothing and everything selected included."""
+    model, steps = model_of(name), list[str]()
+    compiled = tcopt.compile(model, workers=0, progress=lambda step, *_: steps.append(step))
+    for seed, share in enumerate((0, 0.1, 0.3, 0.5, 0.8, 1)):
+        feeds = feeds_of(model, share, seed)
+        for ours, theirs in zip(compiled.run(feeds), run_reference(model, feeds), strict=True):
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert steps.count("done") == 1 and len(compiled.parts) == 1
+
+
+def test_it_is_saved_and_profiled(tmp_path):
+    model = model_of("product of selected rows")
+    compiled = tcopt.compile(model, workers=0)
+    feeds = feeds_of(model, 0.5)
+    (expected,) = compiled.run(feeds)
+    compiled.save(tmp_path / "m.tcm")
+    loaded = tcopt.load(tmp_path / "m.tcm")
+    np.testing.assert_array_equal(loaded.run(feeds)[0], expected)
+    assert loaded.outputs == compiled.outputs
+    nodes = [call.origin.nodes for call in compiled.profile(feeds, 1).kernels]
+    assert nodes[-1] == ("MatMul:b", "Relu:y")
+
+
+def test_results_in_given_arrays():
+    """The array has to have the shape that the run defines."""
+    model = model_of("product of selected rows")
+    compiled = tcopt.compile(model, workers=0)
+    feeds = feeds_of(model, 0.5)
+    (expected,) = compiled.run(feeds)
+    given = np.zeros_like(expected)
+    compiled.run(feeds, out=[given])
+    np.testing.assert_array_equal(given, expected)
+    with pytest.raises(InputError, match='output "y"'):
+        compiled.run(feeds, out=[np.zeros((len(expected) + 1, 9), np.float32)])
+
+
+def test_results_do_not_share_memory():
+    model = model_of("indices")
+    compiled = tcopt.compile(model, workers=0)
+    first = compiled.run(feeds_of(model, 1))[0]
+    kept = first.copy()
+    compiled.run(feeds_of(model, 0.5))
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_every_pass_keeps_the_results(tmp_path, capsys):
+    path = tmp_path / "rows.onnx"
+    path.write_bytes(model_of("a sum").SerializeToString())
+    assert tcopt_compile.main(["--print-pipeline", "--compile-to", "kernel"]) == 0
+    pipeline = capsys.readouterr().out.strip()
+    assert driver.main([str(path), "-p", pipeline, "--verify-each=exec"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "same values" in lines[-1] and not [line for line in lines if "not run" in line]
