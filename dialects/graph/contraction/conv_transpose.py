@@ -28,6 +28,7 @@ from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed
 
 
 @irdl_op_definition
@@ -83,7 +84,7 @@ class ConvTransposeOp(ConvolutionOp):
             total + more - low - high
             for total, more, low, high in zip(full, extra, window.low, window.high, strict=True)
         ]
-        if min(output) < 1:
+        if any(extent < 1 for extent in output):
             raise VerifyException(f"pads leave no output: {output}")
         channels = w[1] * self.group_count
         return (tensor((x[0], channels, *output), self.sum_element()),)
@@ -133,6 +134,8 @@ class ConvTransposeOp(ConvolutionOp):
         before = [r - b for r, b in zip(reach, first, strict=True)]
         after = [b - n + 1 for b, n in zip(last, shape_of(self.x)[2:], strict=True)]
         extents = shape_of(self.x)[2:]
+        if not is_fixed((*before, *after)):
+            return None
         if any(n + min(0, *pads) < 1 for n, *pads in zip(extents, before, after, strict=True)):
             return None
         made: list[Operation] = self._phase_weights(spans, taps)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, UnitAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -31,6 +31,7 @@ from tcopt.dialects.graph.core.types import (
     tensor,
 )
 from tcopt.dialects.te import api as te
+from tcopt.support.arithmetic.sizes import is_fixed
 
 # Parameter of the cubic convolution kernel (R. Keys, Cubic Convolution Interpolation for Digital
 # Image Processing, 1981), with the value of ONNX's GridSample.
@@ -145,6 +146,13 @@ class SampleOp(GraphOp):
             case _:
                 return at
 
+    def _border_values(self, extent: int, dtype: Attribute) -> tuple[float, float | te.Expr]:
+        """Return the borders as numbers; the upper one as an expression if the extent is a size."""
+        if is_fixed((extent,)):
+            return self._border(extent)
+        low, _ = self._border(0)
+        return low, te.const(extent - 1, dtype) - low
+
     def _numpy_tap(self, at: Array, tap: int, extent: int) -> tuple[Array, Array, Array]:
         """Return a tap's index in the data, whether it is in bounds, and its weight."""
         nearest = self.mode.data is ResizeMode.NEAREST
@@ -209,11 +217,11 @@ class SampleOp(GraphOp):
         return te.compute(self.shape, body, name="sample")
 
     def _placed(self, at: te.Expr, extent: int) -> te.Expr:
-        low, high = self._border(extent)
+        low, high = self._border_values(extent, at.dtype)
         outside = te.any(at < low, at > high)
         match self.padding.data:
             case SamplePadding.BORDER if self.mode.data is not ResizeMode.CUBIC:
-                clipped = te.minimum(te.maximum(at, 0.0), float(extent - 1))
+                clipped = te.minimum(te.maximum(at, 0.0), te.const(extent - 1, at.dtype))
                 return te.select(outside, clipped, at)
             case SamplePadding.REFLECTION:
                 return te.select(outside, _reflected_expr(at, low, high), at)
@@ -227,14 +235,14 @@ class SampleOp(GraphOp):
         fraction = at - base
         # Clamp coordinates far out of bounds, and nan, so that they fit an integer.
         far = te.const(-8.0, base.dtype)
-        base = te.minimum(te.select(base > far, base, far), float(extent + 8))
+        base = te.minimum(te.select(base > far, base, far), te.const(extent + 8, base.dtype))
         place = base + float(tap) if tap else base
         match self.padding.data:
             case SamplePadding.BORDER:
-                place = te.minimum(te.maximum(place, 0.0), float(extent - 1))
+                place = te.minimum(te.maximum(place, 0.0), te.const(extent - 1, place.dtype))
             case SamplePadding.REFLECTION:
-                low, high = self._border(extent)
-                outside = te.any(place < 0.0, place > float(extent - 1))
+                low, high = self._border_values(extent, place.dtype)
+                outside = te.any(place < 0.0, place > te.const(extent - 1, place.dtype))
                 place = te.select(outside, te.trunc(_reflected_expr(place, low, high)), place)
             case _:
                 pass
@@ -251,10 +259,18 @@ def _reflected(at: Array, low: float, high: float) -> Array:
     return low + np.where(rest > span, 2 * span - rest, rest)
 
 
-def _reflected_expr(at: te.Expr, low: float, high: float) -> te.Expr:
-    span = high - low
-    if span == 0:
+def _reflected_expr(at: te.Expr, low: float, high: float | te.Expr) -> te.Expr:
+    if isinstance(high, te.Expr):
+        # A span that depends on a size may be 0.
+        return te.select(
+            high > low, _reflected_within(at, low, high - low), te.const(low, at.dtype)
+        )
+    if high == low:
         return te.const(low, at.dtype)
+    return _reflected_within(at, low, high - low)
+
+
+def _reflected_within(at: te.Expr, low: float, span: float | te.Expr) -> te.Expr:
     distance = te.abs(at - low)
     # Inexact only if there are more periods than a coordinate has fractional bits.
     rest = distance - te.trunc(distance / (2 * span)) * (2 * span)

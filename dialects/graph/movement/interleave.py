@@ -11,7 +11,16 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, Ints, integer, ints, values_of
+from tcopt.dialects.graph.core.attributes import (
+    Extents,
+    Int,
+    Ints,
+    extents_attr,
+    extents_in,
+    integer,
+    ints,
+    values_of,
+)
 from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.graph.movement.shape import MovementOp
 from tcopt.dialects.te import api as te
@@ -32,7 +41,7 @@ class InterleaveOp(MovementOp):
 
     strides = prop_def(Ints)
     starts = prop_def(Ints)
-    output = prop_def(Ints)
+    output = prop_def(Extents)
     groups = prop_def(Int, default_value=integer(1))
     kept = opt_prop_def(Ints)
 
@@ -53,7 +62,7 @@ class InterleaveOp(MovementOp):
             {
                 "strides": ints(strides),
                 "starts": ints(starts),
-                "output": ints(output),
+                "output": extents_attr(output),
                 "groups": integer(groups),
                 "kept": None if kept is None or all_kept else ints(kept),
             },
@@ -72,10 +81,10 @@ class InterleaveOp(MovementOp):
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [N, C, output..., rest...]."""
         shape, strides = shape_of(self.x), self.strides.get_values()
-        starts, output, rank = self.starts.get_values(), self.output.get_values(), len(strides)
+        starts, output, rank = self.starts.get_values(), extents_in(self.output), len(strides)
         if not rank == len(starts) == len(output) or len(shape) < 2 + rank:
             raise VerifyException(f"strides, starts and output do not fit {self.x.type}")
-        if min(strides) < 1 or min(starts) < 0 or min(output) < 1:
+        if min(strides) < 1 or min(starts) < 0 or any(n < 1 for n in output):
             raise VerifyException("strides and output should be at least 1, starts at least 0")
         kept, groups = self.kept_phases, self.groups.value.data
         if len(kept) != rank or any(not 0 < k <= s for k, s in zip(kept, strides, strict=True)):
@@ -106,7 +115,7 @@ class InterleaveOp(MovementOp):
         order += range(2 * rank + 2, parts.ndim)
         extents = [extent * stride for extent, stride in zip(spatial, strides, strict=True)]
         whole = parts.transpose(order).reshape(n, self.shape[1], *extents, *x.shape[2 + rank :])
-        rows = zip(self.starts.get_values(), self.output.get_values(), strict=True)
+        rows = zip(self.starts.get_values(), extents_in(self.output), strict=True)
         return whole[(slice(None), slice(None), *(slice(s, s + count) for s, count in rows))]
 
     def tensor_expression(self, x: te.Tensor) -> te.Tensor:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.ir import SSAValue
+
+from tcopt.dialects.graph.core.types import as_extent
+from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.support.arithmetic.sizes import is_fixed, maximum
 
 _AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
 
@@ -56,14 +61,31 @@ class WindowAttributes:
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
     def pads(self, extents: Sequence[int]) -> list[int]:
-        """Return the pads for an input with the given spatial extents."""
+        """Return the pads for an input with the given spatial extents, which may be sizes."""
         if not self.auto_pad.startswith("SAME"):
             return list(self.stated_pads)
         small: list[int] = []
         large: list[int] = []
         for extent, stride, span in zip(extents, self.strides, self.spans, strict=True):
             count = -(-extent // stride)
-            total = max((count - 1) * stride + span - extent, 0)
+            total = as_extent(maximum((count - 1) * stride + span - extent, 0))
             small.append(total // 2)
             large.append(total - total // 2)
         return small + large if self.auto_pad == "SAME_UPPER" else large + small
+
+    def padded(
+        self, ctx: NodeContext, x: SSAValue, value: SSAValue | None = None
+    ) -> tuple[SSAValue, list[int]]:
+        """Return data and the pads of its windows.
+
+        Pads that depend on sizes become a pad of the data.
+
+        Args:
+            value: the scalar to pad with, by default 0.
+        """
+        pads = self.pads(ctx.shape(x)[2:])
+        if is_fixed(pads):
+            return x, pads
+        rank = len(self.kernel)
+        pad = PadOp(x, value, low=(0, 0, *pads[:rank]), high=(0, 0, *pads[rank:]))
+        return ctx.emit(pad), [0] * (2 * rank)

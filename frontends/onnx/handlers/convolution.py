@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.core.types import as_extent
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.windows import WindowAttributes
+from tcopt.support.arithmetic.sizes import maximum
 
 
 def _kernel(ctx: NodeContext, x: SSAValue, w: SSAValue) -> tuple[int, ...]:
@@ -55,12 +57,13 @@ def convolved(
 ) -> SSAValue:
     """Emit the convolution described by a node's attributes, for given operands."""
     window = WindowAttributes.of(ctx, _kernel(ctx, x, w))
+    data, pads = window.padded(ctx, x)
     result = ctx.emit(
         graph.ConvOp(
-            x,
+            data,
             w,
             strides=window.strides,
-            pads=window.pads(ctx.shape(x)[2:]),
+            pads=pads,
             dilations=window.dilations,
             groups=ctx.get_int("group"),
             result_element=result_element,
@@ -109,10 +112,10 @@ def _transposed_pads(
     for index, wanted in enumerate(target):
         stride = window.strides[index]
         full = (extents[index] - 1) * stride + window.spans[index] + extra[index]
-        total = max(full - wanted, 0)
+        total = as_extent(maximum(full - wanted, 0))
         small, large = total // 2, total - total // 2
         upper = window.auto_pad == "SAME_UPPER"
         low.append(small if upper else large)
         high.append(large if upper else small)
-        more.append(extra[index] + max(wanted - full, 0))
+        more.append(extra[index] + as_extent(maximum(wanted - full, 0)))
     return low + high, more

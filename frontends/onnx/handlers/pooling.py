@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.core.types import is_float, numpy_dtype
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.windows import WindowAttributes
@@ -32,19 +34,37 @@ def pooled(
     """Emit the pooling described by a node's attributes, for a given operand."""
     kernel = _kernel(ctx, x)
     window = WindowAttributes.of(ctx, kernel)
-    return ctx.emit(
-        graph.PoolOp(
-            x,
-            kind=kind,
-            kernel=kernel,
-            strides=window.strides,
-            pads=window.pads(ctx.shape(x)[2:]),
-            dilations=window.dilations,
-            ceil_mode=ctx.get_bool("ceil_mode", 0) and window.auto_pad == "NOTSET",
-            count_include_pad=count_include_pad,
-            p=p,
+    data, pads = window.padded(ctx, x, _lowest(ctx, x) if kind == "max" else None)
+
+    def windows(values: SSAValue) -> SSAValue:
+        return ctx.emit(
+            graph.PoolOp(
+                values,
+                kind=kind,
+                kernel=kernel,
+                strides=window.strides,
+                pads=pads,
+                dilations=window.dilations,
+                ceil_mode=ctx.get_bool("ceil_mode", 0) and window.auto_pad == "NOTSET",
+                count_include_pad=count_include_pad,
+                p=p,
+            )
         )
-    )
+
+    if data is x or kind != "average" or count_include_pad:
+        return windows(data)
+    # Divide by the share of each window that is data.
+    one = numpy_dtype(ctx.element(x)).type(1)
+    ones = ctx.splat((1, 1, *ctx.shape(x)[2:]), one)
+    shares = windows(window.padded(ctx, ones)[0])
+    return ctx.emit(graph.DivOp(windows(data), shares))
+
+
+def _lowest(ctx: NodeContext, x: SSAValue) -> SSAValue:
+    """Return a scalar that no element is less than."""
+    dtype = numpy_dtype(ctx.element(x))
+    lowest = -np.inf if is_float(ctx.element(x)) else np.iinfo(dtype).min
+    return ctx.literal(lowest, x)
 
 
 @handler("MaxPool")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -11,6 +12,7 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.context.windows import WindowAttributes
+from tcopt.support.arithmetic.sizes import is_fixed
 
 _MODES = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "cubic": "cubic"}
 
@@ -33,12 +35,9 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
     front = ctx.emit(graph.TransposeOp(grid, [0, rank + 1, *range(1, rank + 1)]))
     turned = ctx.array(np.arange(rank)[::-1].copy())
     front = ctx.emit(graph.GatherOp(front, turned, axis=1))
-    extents = np.array(shape[2:], np.float64)
-    factor = (extents - 1) / 2 if corners else extents / 2
-    lead = (1, rank, *[1] * rank)
-    scaled = ctx.emit(graph.MulOp(front, ctx.literal(factor.reshape(lead), front)))
-    middle = ((extents - 1) / 2).reshape(lead)
-    absolute = ctx.emit(graph.AddOp(scaled, ctx.literal(middle, front)))
+    ends = [extent - 1 for extent in shape[2:]]
+    scaled = ctx.emit(graph.MulOp(front, _halves(ctx, ends if corners else shape[2:], front)))
+    absolute = ctx.emit(graph.AddOp(scaled, _halves(ctx, ends, front)))
     # With channels last, the neighbours of a position are found once for all channels.
     last = shape[1] > 1
     if last:
@@ -56,6 +55,16 @@ def grid_sample(ctx: NodeContext) -> SSAValue:
     if not last:
         return sampled
     return ctx.emit(graph.TransposeOp(sampled, [0, rank + 1, *range(1, rank + 1)]))
+
+
+def _halves(ctx: NodeContext, extents: Sequence[int], like: SSAValue) -> SSAValue:
+    """Return half of the extents as a column [1, rank, 1...]."""
+    column = (1, len(extents), *[1] * len(extents))
+    if is_fixed(extents):
+        return ctx.literal((np.array(extents, np.float64) / 2).reshape(column), like)
+    numbers = ctx.emit(graph.CastOp(ctx.sizes(extents), ctx.element(like)))
+    half = ctx.emit(graph.MulOp(numbers, ctx.literal(0.5, like)))
+    return ctx.emit(graph.ReshapeOp(half, column))
 
 
 @handler("DeformConv")

@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.contraction.col2im import Col2ImOp
 from tcopt.dialects.graph.contraction.sum_taps import SumTapsOp
-from tcopt.dialects.graph.core.attributes import ints
+from tcopt.dialects.graph.core.attributes import extents_in, ints
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import broadcast_shapes, shape_of, tensor
 from tcopt.dialects.graph.core.windows import window_properties
@@ -107,7 +107,7 @@ def _interleave(op: InterleaveOp, operands: Sequence[SSAValue], block: int) -> G
         operands[0],
         strides=op.strides.get_values(),
         starts=op.starts.get_values(),
-        output=op.output.get_values(),
+        output=extents_in(op.output),
         kept=op.kept_phases,
     )
 

@@ -18,6 +18,7 @@ from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp, TransposeOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,13 @@ def phases_of(op: ConvTransposeOp) -> Phases | None:
     ]
     if any(k < stride for k, stride in zip(window.kernel, strides, strict=True)):
         return None
-    if any(count % stride for count, stride in zip(output, strides, strict=True)):
+    if any(count % stride != 0 for count, stride in zip(output, strides, strict=True)):
         return None
     axes = [
         _axis(*row) for row in zip(extents, output, window.kernel, strides, window.low, strict=True)
     ]
     pads = (*(axis.low for axis in axes), *(axis.high for axis in axes))
-    if min(pads) < 0:
+    if not is_fixed(pads) or min(pads) < 0:
         return None
     return Phases(
         tuple(strides),
@@ -130,11 +131,11 @@ def vector_products(phases: Phases, channels: int, lanes: int) -> tuple[int, int
     """Return the number of vector operations per input channel with a separate convolution for each
     phase, and with one convolution that has all phases as channels."""
     apart = -(-channels // lanes) * math.prod(
-        n * s for n, s in zip(phases.places, phases.strides, strict=True)
+        upper_bound(n) * s for n, s in zip(phases.places, phases.strides, strict=True)
     )
     count = math.prod(phases.strides)
     windows = math.prod(
-        n + (s - 1 + start) // s
+        upper_bound(n) + (s - 1 + start) // s
         for n, s, start in zip(phases.places, phases.strides, phases.starts, strict=True)
     )
     return apart, -(-channels * count // lanes) * windows

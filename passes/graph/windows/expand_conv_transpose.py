@@ -15,6 +15,7 @@ from tcopt.dialects.graph.core.attributes import values_of
 from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.dialects.target import target_facts_of
 from tcopt.passes.graph.windows.conv_phases import phases_of, vector_products
+from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.rewriting import rewrite
 from tcopt.support.remarks import remark
 
@@ -75,7 +76,7 @@ def _with_whole_phases(op: ConvTransposeOp, lanes: int) -> list[Operation] | Non
     """Return the op with phases of equal extent and a slice of it; None if it is rewritten."""
     window, shape = op.window, op.shape
     more = [-n % s for n, s in zip(shape[2:], window.strides, strict=True)]
-    if not any(more):
+    if not is_fixed(more) or not any(more):
         return None
     extra = values_of(op.output_pads) or (0,) * len(more)
     whole = ConvTransposeOp(

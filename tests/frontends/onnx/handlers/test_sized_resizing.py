@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx.parser
 import pytest
 from onnx import ModelProto
 
-import tcopt
-from memory.guard_pages import guarded
-from models.checks import run_imported
+from models.sized_checks import check_sized
 from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.model.errors import OpenSizeError
 
@@ -48,27 +45,11 @@ def parsed(body: str, inputs: str) -> ModelProto:
     return model
 
 
-def check(model: ModelProto, dims: dict[str, tuple[int, int]], sizes: list[dict[str, int]]) -> None:
-    program = tcopt.compile(model, dims=dims)
-    rng = np.random.default_rng(0)
-    for values in sizes:
-        feeds = {
-            info.name: rng.standard_normal(
-                [values.get(d.dim_param, d.dim_value) for d in info.type.tensor_type.shape.dim]
-            ).astype(np.float32)
-            for info in model.graph.input
-        }
-        (wanted,) = run_imported(model, feeds, dims=values)
-        with guarded():
-            (found,) = program.run(feeds)
-        np.testing.assert_allclose(found, wanted, atol=1e-4)
-
-
 @pytest.mark.parametrize("name", SCALED)
 def test_factors(name: str) -> None:
     model = parsed(SCALED[name], "float[1, 2, h, w] x")
     sizes = [{"h": h, "w": w} for h, w in ((2, 2), (3, 17), (8, 3), (9, 20))]
-    check(model, {"h": (2, 9), "w": (2, 20)}, sizes)
+    check_sized(model, {"h": (2, 9), "w": (2, 20)}, sizes)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +67,7 @@ def test_the_size_of_another_image(mode: str, coordinate: str) -> None:
             (x, , , sizes)"""
     model = parsed(body, "float[1, 2, h, 5] x, float[1, 1, p, q] z")
     sizes = [{"h": h, "p": p, "q": q} for h, p, q in ((2, 1, 5), (3, 9, 1), (9, 4, 11))]
-    check(model, {"h": (2, 9), "p": (1, 9), "q": (1, 11)}, sizes)
+    check_sized(model, {"h": (2, 9), "p": (1, 9), "q": (1, 11)}, sizes)
 
 
 def test_a_window_that_depends_on_sizes_needs_a_number() -> None:
