@@ -92,6 +92,11 @@ class CompileOptions(ImportOptions):
         """The kind of the target."""
         return find_target(self.target)[0]
 
+    @property
+    def serves_sizes(self) -> bool:
+        """Whether programs of the target may have sizes, and loops that data ends."""
+        return self.kind.serves_sizes
+
     @cached_property
     def phases(self) -> list[Phase]:
         """The pipeline, with the additional passes and the pass that applies the lock file."""

@@ -272,6 +272,7 @@ class ModelImporter:
         self.builder = GraphBuilder(self.block, self.weights, reader, limits)
         self.builder.defines = options.defines
         self.sizes = 0
+        self.builder.serves_sizes = options.serves_sizes
         self.nodes = NodeImporter(model, self.builder, self.initializers, opsets, problems, limits)
 
     def run(self) -> Imported | None:

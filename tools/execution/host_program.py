@@ -84,16 +84,52 @@ class HostProgram:
             case _:
                 self.step_index(op)
 
+    def _access(self, op: memref.LoadOp | memref.StoreOp) -> None:
+        """Load or store one element."""
+        values = self.values
+        buffer, place = values[op.memref], tuple(int(values[index]) for index in op.indices)
+        if isinstance(op, memref.StoreOp):
+            buffer[place] = values[op.value]
+        else:
+            values[op.res] = buffer[place]
+
+    def _while(self, op: scf.WhileOp) -> None:
+        """Run a loop that ends by a condition."""
+        values, before, after = self.values, op.before_region.block, op.after_region.block
+        carried = [values[each] for each in op.arguments]
+        while True:
+            values.update(zip(before.args, carried, strict=True))
+            for inner in before.ops:
+                self.step(inner)
+            last = before.last_op
+            assert isinstance(last, scf.ConditionOp)
+            goes_on, *passed = (values[each] for each in last.operands)
+            if not goes_on:
+                break
+            values.update(zip(after.args, passed, strict=True))
+            for inner in after.ops:
+                self.step(inner)
+            assert after.last_op is not None
+            carried = [values[each] for each in after.last_op.operands]
+        values.update(zip(op.results, passed, strict=True))
+
     def step_index(self, op: Operation) -> None:
         values = self.values
         match op:
             case loop.SliceOp():
-                values[op.result] = values[op.source][int(values[op.index])]
+                values[op.result] = values[op.source][int(values[op.index]), ...]
             case _ if (function := _INDEX_OPS.get(type(op))) is not None:
                 values[op.results[0]] = function(*(int(values[each]) for each in op.operands))
             case arith.ConstantOp(value=IntegerAttr() as number):
                 values[op.result] = number.value.data
-            case func.ReturnOp() | memref.DeallocOp() | scf.YieldOp():
+            case scf.WhileOp():
+                self._while(op)
+            case memref.LoadOp() | memref.StoreOp():
+                self._access(op)
+            case arith.CmpiOp(predicate=IntegerAttr() as predicate):
+                compare = _COMPARISONS[predicate.value.data]
+                values[op.result] = compare(int(values[op.lhs]), int(values[op.rhs]))
+            case func.ReturnOp() | memref.DeallocOp() | scf.YieldOp() | scf.ConditionOp():
                 pass
             case _:
                 raise UnsupportedError("cannot run this op of the host program", op=op)
@@ -123,8 +159,17 @@ _INDEX_OPS: dict[type[Operation], Callable[..., int]] = {
     arith.RemUIOp: operator.mod,
     arith.MinSIOp: min,
     arith.MaxSIOp: max,
+    arith.AndIOp: operator.and_,
+    arith.IndexCastOp: int,
 }
-"""Arithmetic on indices and sizes."""
+"""Arithmetic on indices, sizes and conditions."""
+
+_COMPARISONS = (
+    operator.eq,
+    operator.ne,
+    *(operator.lt, operator.le, operator.gt, operator.ge) * 2,
+)
+"""Comparisons by their number in `arith.cmpi`; indices are not negative."""
 
 _CALLS = (loop.CallOp, func.CallOp, loop.WeightOp, memref.CopyOp)
 _STEPS = (
@@ -134,7 +179,12 @@ _STEPS = (
     memref.DeallocOp,
     UnrealizedConversionCastOp,
     scf.ForOp,
+    scf.WhileOp,
+    scf.ConditionOp,
     scf.YieldOp,
+    memref.LoadOp,
+    memref.StoreOp,
+    arith.CmpiOp,
     loop.SliceOp,
     arith.ConstantOp,
     func.ReturnOp,

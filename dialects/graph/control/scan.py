@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     SymbolRefAttr,
     TensorType,
     UnitAttr,
+    i1,
     i64,
 )
 from xdsl.interfaces import HasCanonicalizationPatternsInterface
@@ -102,6 +103,12 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         %h, %ys = graph.scan @step(%h0, %xs) {trip = 64, states = 1, scanned = 1} sizes <n[1:64]>
             : (tensor<1x8xf32>, tensor<64x1x4xf32, #size.dims<n[1:64], 1, 4>>)
             -> (tensor<1x8xf32>, tensor<64x1x8xf32, #size.dims<n[1:64], 1, 8>>)
+
+    A `conditional` scan runs steps while its first state, a `tensor<i1>`, is true, and at most
+    `trip`. Its last result is the number of steps that ran. Slices after these are undefined.
+
+        %c, %ys, %count = graph.scan @step(%c0) {trip = 64, states = 1, scanned = 0} conditional
+            : (tensor<i1>) -> (tensor<i1>, tensor<64x8xf32>, tensor<i64>)
     """
 
     name = "graph.scan"
@@ -113,13 +120,14 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     states = prop_def(I64_NUMBER)
     scanned = prop_def(I64_NUMBER)
     reverse = opt_prop_def(UnitAttr)
+    conditional = opt_prop_def(UnitAttr)
     inputs = var_operand_def(TensorType)
     outputs = var_result_def(TensorType)
 
     assembly_format = (
         "$body `(` $inputs `)` ` ` `{` `trip` `=` $trip `,` `states` `=` $states `,` `scanned` "
-        "`=` $scanned (`,` `reverse` $reverse^)? `}` (`sizes` $sizes^)? "
-        "attr-dict `:` functional-type($inputs, $outputs)"
+        "`=` $scanned (`,` `reverse` $reverse^)? `}` (`conditional` $conditional^)? "
+        "(`sizes` $sizes^)? attr-dict `:` functional-type($inputs, $outputs)"
     )
 
     def __init__(
@@ -132,12 +140,14 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         slices: Sequence[AnyTensor],
         *,
         reverse: bool = False,
+        conditional: bool = False,
     ):
         """`slices` are the types of the function's results after the states."""
         collected = [tensor((trip, *shape_of_type(t)), t.element_type) for t in slices]
+        count = [tensor((), i64)] if conditional else []
         super().__init__(
             operands=[[*states, *scanned, *fixed]],
-            result_types=[[*(value.type for value in states), *collected]],
+            result_types=[[*(value.type for value in states), *collected, *count]],
             properties={
                 "body": SymbolRefAttr(body),
                 "trip": integer(upper_bound(trip)),
@@ -145,6 +155,7 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
                 "states": integer(len(states)),
                 "scanned": integer(len(scanned)),
                 "reverse": flag(reverse),
+                "conditional": flag(conditional),
             },
         )
 
@@ -152,6 +163,12 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     def trip_count(self) -> Extent:
         """Number of steps."""
         return self.trip.value.data if self.sizes is None else self.sizes.extents[0]
+
+    @property
+    def collected(self) -> Sequence[SSAValue]:
+        """The results that consist of a slice of each step."""
+        end = len(self.outputs) - (self.conditional is not None)
+        return self.outputs[self.state_count : end]
 
     @property
     def state_count(self) -> int:
@@ -181,7 +198,10 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
         step = self.step
         if step is None:
             raise VerifyException(f"there is no function {self.body}")
-        for value in (*self.inputs[states : states + scanned], *self.outputs[states:]):
+        if self.conditional is not None:
+            self._verify_condition()
+        results = self.outputs[: states + len(self.collected)]
+        for value in (*self.inputs[states : states + scanned], *results[states:]):
             shape = shape_of(value)
             if not shape or shape[0] != trip:
                 raise VerifyException(f"{value.type} does not hold {trip} slices")
@@ -190,13 +210,21 @@ class ScanOp(IRDLOperation, HasCanonicalizationPatternsInterface):
             for place, v in enumerate(self.inputs)
         ]
         expected_outputs = [
-            _slice_type(v) if place >= states else v.type for place, v in enumerate(self.outputs)
+            _slice_type(v) if place >= states else v.type for place, v in enumerate(results)
         ]
         if [v.type for v in self.inputs[:states]] != expected_outputs[:states]:
             raise VerifyException("a step changes the type of a state")
         expected = FunctionType.from_lists(expected_inputs, expected_outputs)
         if step.function_type != expected:
             raise VerifyException(f"{self.body} has type {step.function_type}, not {expected}")
+
+    def _verify_condition(self) -> None:
+        if self.reverse is not None:
+            raise VerifyException("the last slice of a conditional scan is not known")
+        if not self.state_count or self.inputs[0].type != tensor((), i1):
+            raise VerifyException("the first state of a conditional scan must be a tensor<i1>")
+        if self.outputs[-1].type != tensor((), i64):
+            raise VerifyException("the last result of a conditional scan must be a tensor<i64>")
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
@@ -213,15 +241,19 @@ def run_scan(
     collected: dict[int, list[Array]] = {}
     trip = op.trip_count
     assert isinstance(trip, int), "sizes are fixed before a program runs"
+    is_conditional = op.conditional is not None
     for position in range(trip):
+        if is_conditional and not states[0]:
+            break
         place = trip - 1 - position if op.reverse is not None else position
         slices = [array[place] for array in inputs[count:scanned]]
         results = step([*states, *slices, *inputs[scanned:]])
         states, collected[place] = list(results[:count]), list(results[count:])
-    rows = [collected[place] for place in range(trip)]
-    if not rows:
-        return [*states, *(zeros(type_of(value)) for value in op.outputs[count:])]
-    return [*states, *(np.stack(column) for column in zip(*rows, strict=True))]
+    results = [zeros(type_of(value)) for value in op.collected]
+    for place, rows in collected.items():
+        for result, row in zip(results, rows, strict=True):
+            result[place] = row
+    return [*states, *results, *([np.array(len(collected), np.int64)] if is_conditional else [])]
 
 
 def _slice_type(value: SSAValue) -> Attribute:

@@ -86,6 +86,7 @@ class GraphBuilder:
         texts: values that are indices into the string table.
         measured: values computed by earlier stages because shapes depend on them, see `stages`.
         key: key of random numbers, if any are drawn.
+        serves_sizes: whether programs of the target may have sizes and loops that data ends.
         is_main: whether ops belong to @main rather than to the body of a loop.
     """
 
@@ -114,6 +115,7 @@ class GraphBuilder:
         self.texts: set[SSAValue] = set()
         self.measured: dict[str, SSAValue] = {}
         self.key: SSAValue | None = None
+        self.serves_sizes = True
         self.is_main = True
         self._argument_names: dict[SSAValue, str] = {}
         # Named weights are data to keep, however small; they are not folded.
@@ -125,6 +127,7 @@ class GraphBuilder:
         inner.functions = self.functions
         inner.strings, inner.texts = self.strings, self.texts
         inner.is_main = False
+        inner.serves_sizes = self.serves_sizes
         inner.sequence_items = self.sequence_items
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)

@@ -17,7 +17,8 @@ class ModelLimits:
         tensor_bytes: maximum size of a tensor: input, weight or result.
         nodes: maximum number of nodes after expansion of functions, branches and loops.
         depth: maximum nesting of functions and subgraphs.
-        loop_steps: maximum number of iterations of a loop that must be unrolled.
+        loop_steps: maximum number of iterations of a loop that must be unrolled, or whose results
+            of iterations need room while their number is unknown.
         folded_elements: maximum number of elements of a tensor that is computed during import.
         made_elements: maximum number of elements of a constant that an operator implies, such as a
             range or the matrix of a Fourier transform.

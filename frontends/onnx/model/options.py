@@ -58,6 +58,11 @@ class ImportOptions:
     defines: bool = field(default=True, metadata=CODE)
     stage: ImportStage | None = field(default=None, metadata=CODE)
 
+    @property
+    def serves_sizes(self) -> bool:
+        """Whether programs may have sizes, and loops that data ends."""
+        return True
+
 
 NO_OPTIONS = ImportOptions()
 """Options without any known fact."""

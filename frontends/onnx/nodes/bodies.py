@@ -115,13 +115,21 @@ class Bodies:
 
     @contextmanager
     def function(
-        self, states: Sequence[SSAValue], rows: Sequence[SSAValue], body: GraphProto
+        self,
+        states: Sequence[SSAValue],
+        rows: Sequence[SSAValue],
+        body: GraphProto,
+        more: Sequence[SSAValue] = (),
     ) -> Iterator[StepFunction]:
-        """Create the function of a loop body; ops are emitted into it within the context."""
+        """Create the function of a loop body; ops are emitted into it within the context.
+
+        Args:
+            more: loop-invariant values that it needs besides those that the body names.
+        """
         outer = self.importer.builder
         names = [name for name in captured_names(body) if name in self.scope]
         captured = [(name, self.scope[name]) for name in names]
-        fixed: list[SSAValue] = []
+        fixed = list(more)
         for _, value in captured:
             if isinstance(value, SSAValue) and value not in fixed and not outer.is_known(value):
                 fixed.append(value)

@@ -24,7 +24,8 @@ from tcopt.frontends.onnx.model.values import (
     Values,
 )
 from tcopt.frontends.onnx.nodes.bodies import Bodies
-from tcopt.support.arithmetic.sizes import is_fixed, maximum
+from tcopt.frontends.onnx.nodes.ended_scans import EndedScan, LoopEnd
+from tcopt.support.arithmetic.sizes import maximum
 from tcopt.support.errors import UnsupportedError
 
 _UNROLLED_STEPS = 16
@@ -40,27 +41,66 @@ class LoopBodies(Bodies):
         self.ctx.check(
             len(body.output) >= 1 + len(states), "its body returns fewer values than it takes"
         )
-        steps: int | None = None
-        if count is not None:
-            steps = self._trip_count(count)
+        end = self._end(count, condition)
+        if end.is_counted and not end.has_sizes and (end.steps or 0) <= _UNROLLED_STEPS:
+            return self._short(body, end, states)
+        results = self._loop_as_scan(body, end, states)
+        if results is not None:
+            return results
+        if end.has_sizes:
+            message = "Loop has to be unrolled, as it may end early or its values change their type"
+            raise OpenSizeError(message, names_of([end.steps or 0]))
+        steps = None if count is None else self.decided(count, "the number of steps of Loop")
         if condition is not None and not self.decided(condition, "the condition of Loop"):
             steps = 0
-        names = [] if steps is None else names_of([steps])
-        if steps is not None and (names or steps > _UNROLLED_STEPS):
-            results = self._loop_as_scan(body, steps, states)
-            if results is not None:
-                return results
-        if names:
-            message = "Loop has to be unrolled, as it may end early or its values change their type"
-            raise OpenSizeError(message, names)
         return self._unrolled(body, steps, states)
 
-    def _trip_count(self, count: Value) -> int:
-        """Return the trip count of a loop, which may be a size."""
+    def _end(self, count: Value, condition: Value) -> LoopEnd:
+        """Return what ends the loop."""
+        steps: int | None = None
+        limit = first = None
         sizes = self.ctx.builder.sizes.get(count) if isinstance(count, SSAValue) else None
-        if sizes is None or sizes.size != 1:
-            return self.decided(count, "the number of steps of Loop")
-        return as_extent(maximum(sizes.flat[0], 0))
+        if sizes is not None and sizes.size == 1:
+            steps = as_extent(maximum(sizes.flat[0], 0))
+        elif count is not None:
+            steps = self._number(count, "the number of steps of Loop")
+            if steps is None or steps > self.ctx.builder.limits.made_elements:
+                assert isinstance(count, SSAValue)
+                steps, limit = None, count
+        if condition is not None:
+            holds = self._number(condition, "the condition of Loop")
+            if holds is None:
+                assert isinstance(condition, SSAValue)
+                first = condition
+            elif not holds:
+                steps = 0
+        return LoopEnd(steps, limit, first)
+
+    def _number(self, value: Value, what: str) -> int | None:
+        """Return a known number; None if the program computes it."""
+        try:
+            return self.decided(value, what)
+        except MissingValuesError:
+            if self.ctx.builder.serves_sizes:
+                return None
+            raise
+
+    def _short(self, body: GraphProto, end: LoopEnd, states: Values) -> Values:
+        """Unroll a loop of a few iterations, unless data decides which of them is the last."""
+        builder = self.ctx.builder
+        functions, checks = len(builder.functions), len(builder.checks)
+        try:
+            return self._unrolled(body, end.steps, states)
+        except MissingValuesError:
+            ended = builder.functions[functions:], builder.checks[checks:]
+            del builder.functions[functions:], builder.checks[checks:]
+            builder.depth = self.depth
+            results = self._loop_as_scan(body, end, states)
+            if results is not None:
+                return results
+            builder.functions += ended[0]
+            builder.checks += ended[1]
+            raise
 
     def _unrolled(self, body: GraphProto, steps: int | None, states: Values) -> Values:
         collected: list[list[Value]] = [[] for _ in body.output[1 + len(states) :]]
@@ -110,32 +150,42 @@ class LoopBodies(Bodies):
         dtype = declared_dtype(declared.elem_type, self.ctx.where)
         return self.ctx.array(np.zeros((0, *shape), dtype))
 
-    def _loop_as_scan(self, body: GraphProto, steps: int, states: Values) -> Values | None:
-        """Import the loop as a scan; None if types vary or the condition may change."""
+    def _loop_as_scan(self, body: GraphProto, end: LoopEnd, states: Values) -> Values | None:
+        """Import the loop as a scan; None if its values change their types, or if the results of
+        its iterations cannot be bounded."""
         values = [state for state in states if isinstance(state, SSAValue)]
         if len(values) < len(states):
             return None
-        if is_fixed([steps]):
-            self.ctx.builder.check_made(steps)
-        number = self.ctx.positions(steps)
-        count = len(values)
-        with self.function(values, [number], body) as function:
-            arguments = function.arguments
-            yes = self.ctx.array(np.array(True))
-            inputs = [arguments[count], yes, *arguments[:count]]
+        outer = self.ctx.builder
+        scan = EndedScan(self.ctx, end, values)
+        with self.function(scan.states, scan.rows, body, scan.limits) as function:
+            scan.enter(function)
+            inputs = [scan.number, self.ctx.array(np.array(True)), *scan.carried]
             try:
                 results = self.imported(body, inputs, function.scope, "step")
             except MissingValuesError:
                 # Unrolled iterations may have different shapes.
                 function.drop()
                 return None
-            goes_on = self.known(results[0])
-            outputs = [value for value in results[1:] if isinstance(value, SSAValue)]
-            alike = len(outputs) == len(results) - 1 and all(
-                new.type == old.type for new, old in zip(outputs, values, strict=False)
+            outputs = [value for value in results if isinstance(value, SSAValue)]
+            alike = len(outputs) == len(results) and all(
+                new.type == old.type for new, old in zip(outputs[1:], values, strict=False)
             )
-            if goes_on is None or not goes_on.all() or not alike:
+            known = self.known(results[0])
+            slices = outputs[1 + len(values) :]
+            is_plain = end.is_counted and known is not None
+            if is_plain:
+                alike = alike and known is not None and bool(known.all())
+            elif slices:
+                # Their number is only known when the program has run.
+                alike = alike and outer.may_bound and not (end.has_sizes)
+            never_ends = known is not None and bool(known.all()) and end.is_unlimited
+            if not alike or never_ends or not (is_plain or outer.serves_sizes):
                 function.drop()
                 return None
-            step = function.finish(outputs)
-        return self.applied(step, steps, values, [number], function, outputs[count:])
+            step = scan.plain_step(outputs) if is_plain else scan.step(outputs)
+        if is_plain:
+            assert end.steps is not None
+            return self.applied(step, end.steps, values, scan.rows, function, slices)
+        outer.depth = self.depth
+        return scan.apply(step, slices)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import IndexType, MemRefType, i8
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import IndexType, MemRefType, i8, i64
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
@@ -85,6 +85,8 @@ class TimeLoop:
         groups = op.inputs, op.outputs, step.body.block.args, self.returned
         self.states = [LoopState(*each) for each in zip(*(g[:count] for g in groups), strict=True)]
         self.collected: list[SSAValue] = []
+        # Number of steps that ran, of a conditional scan.
+        self.count: SSAValue | None = None
 
     def lower(self) -> None:
         """Build the loop, and assign buffers to the results of the scan."""
@@ -96,7 +98,13 @@ class TimeLoop:
         trip = host.index(op.trip_count, self.location)
         last = host.index(op.trip_count - 1, self.location) if op.reverse is not None else None
         two = host.index(SLOTS, self.location)
-        loop_op = host.insert(scf.ForOp(zero, trip, one, [], Region(body)), self.location)
+        if op.conditional is not None:
+            condition = self._condition(trip)
+            loop_op = scf.WhileOp([zero], [IndexType()], Region(condition), Region(body))
+            self.count = loop_op.results[0]
+        else:
+            loop_op = scf.ForOp(zero, trip, one, [], Region(body))
+        host.insert(loop_op, self.location)
         if op.sizes is not None:
             loop_op.attributes[TRIP] = op.sizes
         outer = host.builder, host.setup
@@ -128,16 +136,36 @@ class TimeLoop:
         fixed = zip(arguments[op.scanned_count :], op.inputs[scanned:], strict=True)
         host.buffers.update((argument, host.buffers[value]) for argument, value in fixed)
         self._lower_step(targets, place)
-        host.insert(scf.YieldOp(), self.location)
+        following = [] if self.count is None else [self._value(arith.AddiOp(time, one))]
+        host.insert(scf.YieldOp(*following), self.location)
         host.builder, host.setup = outer
         self._bind_results()
+
+    def _condition(self, trip: SSAValue) -> Block:
+        """Return the block that decides whether another step runs, from the first state."""
+        block = Block(arg_types=[IndexType()])
+        time, state = block.args[0], self.states[0]
+        time.name_hint = "t"
+        outer, self.host.builder = self.host.builder, Builder(InsertPoint.at_end(block))
+        if state.slots is None:
+            assert state.last is not None
+            buffer = state.last
+        else:
+            buffer = self._slot(state, time if state.collected is not None else self._parity(time))
+        flag = self._value(memref.LoadOp.get(buffer, []))
+        below = self._value(arith.CmpiOp(time, trip, "ult"))
+        self.host.insert(
+            scf.ConditionOp(self._value(arith.AndIOp(flag, below)), time), self.location
+        )
+        self.host.builder = outer
+        return block
 
     def _make_buffers(self) -> None:
         """Allocate buffers for states and collected results, and copy the initial values."""
         host, op = self.host, self.op
         count = op.state_count
         for position, (result, value) in enumerate(
-            zip(op.outputs[count:], self.returned[count:], strict=True)
+            zip(op.collected, self.returned[count:], strict=True)
         ):
             state = self._state_of(value)
             if state is None:
@@ -187,22 +215,46 @@ class TimeLoop:
     def _bind_results(self) -> None:
         """Assign buffers to results: those of the loop, or copies in buffers chosen elsewhere."""
         host, op = self.host, self.op
-        steps = op.trip_count
         for state in self.states:
             if state.last is not None or not state.result.uses:
                 continue
             if state.collected is not None:
-                at = 0 if op.reverse is not None else steps - 1
-                last = self._slice(self.collected[state.collected], host.index(at, self.location))
+                at = (
+                    self._index_before_end() if op.reverse is None else host.index(0, self.location)
+                )
+                last = self._slice(self.collected[state.collected], at)
                 is_whole = _is_aligned(state.type)
             else:
-                last = self._slot(state, host.index(steps % SLOTS, self.location))
+                last = self._slot(state, self._final_slot())
                 is_whole = True
             self._bind(state.result, last, is_whole)
         chosen = {s.collected for s in self.states}
-        for position, result in enumerate(op.outputs[op.state_count :]):
+        for position, result in enumerate(op.collected):
             if position in chosen:
                 self._bind(result, self.collected[position], True)
+        if self.count is not None and op.outputs[-1].uses:
+            number = self._value(arith.IndexCastOp(self.count, i64))
+            buffer = host.result_buffer(op.outputs[-1], self.location)
+            host.insert(memref.StoreOp.get(number, buffer, []), self.location)
+
+    def _index_before_end(self) -> SSAValue:
+        """Return the number of steps minus 1."""
+        host, steps = self.host, self.op.trip_count
+        if self.count is None:
+            return host.index(steps - 1, self.location)
+        return self._value(arith.SubiOp(self.count, host.index(1, self.location)))
+
+    def _final_slot(self) -> SSAValue:
+        """Return the slot that holds a state after the last step."""
+        host, steps = self.host, self.op.trip_count
+        if self.count is None:
+            return host.index(steps % SLOTS, self.location)
+        return self._parity(self.count)
+
+    def _parity(self, time: SSAValue) -> SSAValue:
+        """Return the slot that the step at a time reads."""
+        two = self.host.index(SLOTS, self.location)
+        return self._value(arith.RemUIOp(time, two, result_type=IndexType()))
 
     def _bind(self, result: SSAValue, buffer: SSAValue, is_aligned: bool) -> None:
         host = self.host
@@ -276,7 +328,7 @@ class TimeLoop:
         else:
             self.host.copy(source, target, self.location)
 
-    def _value(self, op: loop.SliceOp | arith.SubiOp | arith.RemUIOp) -> SSAValue:
+    def _value(self, op: Operation) -> SSAValue:
         return self.host.insert(op, self.location).results[0]
 
 
