@@ -16,6 +16,9 @@ BLOCK_SIZE = "gpu.known_block_size"
 GRID_SIZE = "gpu.known_grid_size"
 """Sizes of a block and of the grid along x, y and z, under MLIR's attribute names."""
 
+SIZED_GRID = "size.grid"
+"""The grid of a kernel for a range of sizes, as a `DimsAttr`; `GRID_SIZE` has the bounds."""
+
 SHARED_SPACE = IntegerAttr(3, i64)
 """The memory space of block-shared buffers, with NVVM's number."""
 

@@ -34,10 +34,8 @@ def spec_facts(spec: TensorSpec, symbols: Sequence[Symbol] = ()) -> dict[str, An
     Args:
         symbols: the sizes that extents may have; an extent calls them s0, s1, and so on.
     """
-    names = {symbol: f"s{number}" for number, symbol in enumerate(symbols)}
-    shape = [
-        {"size": size_text(d, names.__getitem__)} if isinstance(d, Size) else d for d in spec.shape
-    ]
+    names = size_names(symbols)
+    shape = [extent_facts(d, names) if isinstance(d, Size) else d for d in spec.shape]
     facts = {"name": spec.name, "shape": shape, "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
@@ -70,6 +68,31 @@ def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) ->
     if bytes_of(spec) > MOST_BYTES:
         facts.refuse("shape", f"is that of a tensor larger than {MOST_BYTES} bytes")
     return spec
+
+
+def size_names(symbols: Iterable[Symbol]) -> dict[Symbol, str]:
+    """Return the names of sizes in facts: s0, s1, and so on."""
+    return {symbol: f"s{number}" for number, symbol in enumerate(symbols)}
+
+
+def extent_facts(extent: Extent, names: Mapping[Symbol, str]) -> int | dict[str, str]:
+    """Return an extent as a JSON value."""
+    return {"size": size_text(extent, names.__getitem__)} if isinstance(extent, Size) else extent
+
+
+def extent_of(value: Any, at: str, sizes: Mapping[str, Extent]) -> Extent:
+    """Return the extent that `extent_facts` encoded.
+
+    Args:
+        at: the place of the value, for messages.
+        sizes: the sizes that the extent may have, by their names in facts.
+    Raises:
+        FactError: the value is not an extent, or may be negative.
+    """
+    found = _dimension(value, at, sizes)
+    if not isinstance(found, int | Size):
+        raise FactError(f"{at} should be a number or a size")
+    return found
 
 
 def sizes_facts(symbols: Iterable[Symbol]) -> list[dict[str, Any]]:
@@ -106,7 +129,7 @@ def fixed_specs(facts: Facts, side: str, symbols: Iterable[Symbol] = ()) -> list
         FactError: a specification is malformed, has an open shape, or repeats a name.
     """
     symbols = list(symbols)
-    sizes = _extents_of(symbols)
+    sizes = extents_by_name(symbols)
     specs = [spec_of(each, sizes) for each in facts.items(side)]
     for spec in specs:
         is_check = spec.kind is Kind.CHECK and side == "outputs" and spec.dtype == np.bool_
@@ -186,7 +209,7 @@ def signature_of(
     """
     if "signature" not in facts:
         return None
-    own, sizes = facts.facts("signature"), _extents_of(symbols)
+    own, sizes = facts.facts("signature"), extents_by_name(symbols)
     sides: list[tuple[tuple[TensorSpec, ...], dict[str, Count]]] = []
     for side, tensors in (("input", inputs), ("output", outputs)):
         specs = tuple(spec_of(each, sizes) for each in own.items(f"{side}s"))
@@ -238,7 +261,7 @@ def _dimension(value: Any, at: str, sizes: Mapping[str, Extent]) -> Dimension:
     return size
 
 
-def _extents_of(symbols: Iterable[Symbol]) -> dict[str, Extent]:
+def extents_by_name(symbols: Iterable[Symbol]) -> dict[str, Extent]:
     """Return the sizes by the names that they have in facts."""
     return {
         f"s{number}": named_size(s.name, s.low, s.high, s.multiple)

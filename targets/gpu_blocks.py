@@ -56,6 +56,8 @@ _KERNEL = specs(
 class GpuKind(LaunchedTarget):
     """Base class of GPU kinds, with their target attribute and most of their pipeline."""
 
+    serves_sizes = True
+
     @property
     def facts(self) -> type[GpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]
         from tcopt.dialects.target import GpuTargetAttr

@@ -134,6 +134,7 @@ class LaunchedTarget(TargetKind):
             report=facts.report,
             timed=timed_launches(host) if timed else None,
             entries=host.entries,
+            sizes=facts.sizes,
         )
 
     def describe(self, program: DeviceProgram) -> tuple[dict[str, Any], list[bytes | memoryview]]:

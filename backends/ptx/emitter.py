@@ -18,7 +18,7 @@ from tcopt.backends.llvm.emit.linear import ZERO
 from tcopt.backends.llvm.emit.types import I32, I64, LlvmType, pointer_in
 from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.ptx.registry import ptx_rules
-from tcopt.backends.strides import static_strides
+from tcopt.backends.strides import known_strides
 from tcopt.dialects.target import GpuTargetAttr
 
 Sizes = tuple[int, int, int]
@@ -68,7 +68,7 @@ class KernelEmitter(FunctionEmitter):
         type = value.type
         assert isa(type, MemRefType)
         self._spaces[root] = space
-        strides = static_strides(type)
+        strides = known_strides(type)
         buffer = EmittedBuffer(root, ZERO, strides, type.element_type, alignment, is_local=True)
         self.define_buffer(value, buffer)
 

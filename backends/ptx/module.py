@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from math import gcd, prod
 
-from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.utils.hints import isa
 
 from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.llvm.emit.emitter import ModuleState
 from tcopt.backends.llvm.module import argument_alignment, assemble
-from tcopt.backends.llvm.ops.memref import memref_bytes
 from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter, Sizes
 from tcopt.backends.ptx.names import entry_name
 from tcopt.backends.ptx.ptxas import MULTIPROCESSOR_REGISTERS
+from tcopt.dialects.memory_sizes import live_bytes
 from tcopt.dialects.simt import MmaSyncOp
+from tcopt.dialects.size import buffer_types
 from tcopt.dialects.target import GpuTargetAttr
 from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, sizes_of
+from tcopt.support.arithmetic.sizes import coefficients
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
 
@@ -59,15 +61,21 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
     grid, block = (sizes_of(function, size) for size in (GRID_SIZE, BLOCK_SIZE))
     e = KernelEmitter(state, name, target, grid, block)
     arguments = function.body.block.args
-    e.choose_index([_buffer_type(function, value) for value in arguments])
+    # The built-in shapes of these types are upper bounds.
+    types = buffer_types(function)
+    e.choose_index([_buffer_type(function, type) for type in types if type != IndexType()])
     parameters: list[str] = []
-    for number, argument in enumerate(arguments):
+    for number, (argument, full) in enumerate(zip(arguments, types, strict=True)):
         root = f"%arg{number}"
         e.depths[root] = 0
-        type = _buffer_type(function, argument)
+        if full == IndexType():
+            e.define(argument, root)
+            parameters.append(f"{e.index_type} {root}")
+            continue
+        type = _buffer_type(function, full)
         alignment = argument_alignment(function, number, type)
         if planned:
-            alignment = max(alignment, gcd(ALIGNMENT, memref_bytes(type)))
+            alignment = max(alignment, gcd(ALIGNMENT, *coefficients(live_bytes(type))))
         e.bind_buffer(argument, root, GLOBAL, alignment)
         access = "readonly " if is_read_only(argument) else ""
         parameters.append(
@@ -95,9 +103,7 @@ def _is_small(grid: Sizes, block: Sizes, target: GpuTargetAttr) -> bool:
     return blocks * prod(block) * target.registers.data <= MULTIPROCESSOR_REGISTERS
 
 
-def _buffer_type(function: FuncOp, value: SSAValue) -> MemRefType[Attribute]:
-    if not isa(value.type, MemRefType):
-        raise UnsupportedError(
-            f"a kernel cannot take an argument of type {value.type}", op=function
-        )
-    return value.type
+def _buffer_type(function: FuncOp, type: Attribute) -> MemRefType[Attribute]:
+    if not isa(type, MemRefType):
+        raise UnsupportedError(f"a kernel cannot take an argument of type {type}", op=function)
+    return type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
     I64,
@@ -27,6 +27,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, RecursiveMemoryEffect, 
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.loop.attrs import (
+    BLOCK_AXES,
     THREAD_AXES,
     LoopKind,
     LoopKindAttr,
@@ -35,14 +36,16 @@ from tcopt.dialects.loop.attrs import (
 )
 from tcopt.dialects.loop.block import BlockOp
 from tcopt.dialects.loop.buffer_function import BufferFunction
+from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.types import verify_buffer_type
-from tcopt.dialects.size import extent_text, function_symbols, size_arguments
+from tcopt.dialects.size import extent_text, function_symbols, size_arguments, size_of
 from tcopt.support.arithmetic.intervals import Range, range_below
-from tcopt.support.arithmetic.sizes import symbols_of
+from tcopt.support.arithmetic.sizes import Extent, symbols_of
 from tcopt.support.ir.quick_ir import init_op
 
 LIMITED_KINDS = (LoopKind.SERIAL, LoopKind.PARALLEL)
-"""The kinds of loops that may have a limit; others run a fixed number of iterations."""
+"""Kinds of loops that may have a limit, as loops over blocks of threads may; others run a fixed
+number of iterations."""
 
 PRAGMA_UNROLL = "pragma_unroll"
 """Attribute of a loop with the unroll factor to request from the device's compiler."""
@@ -84,7 +87,8 @@ class ForOp(IRDLOperation):
 
     `loop.for %i = 0 to 32 parallel { ... }`, `loop.for %t = 0 to 64 thread threadIdx.x { ... }`
 
-    A serial or parallel loop may have a limit, an index: iterations from the limit on do not run.
+    A loop that is serial, parallel or over blocks of threads may have a limit, an index: iterations
+    from the limit on do not run. The limit of a loop over blocks depends on sizes only.
 
     `loop.for %i = 0 to 64 limit %k { ... }`
     """
@@ -153,7 +157,7 @@ class ForOp(IRDLOperation):
             raise VerifyException("the body takes the induction variable, an index")
         if (self.axis is not None) != (self.loop_kind is LoopKind.THREAD):
             raise VerifyException("kind 'thread' requires a thread axis, and other kinds have none")
-        if self.limit is not None and self.loop_kind not in LIMITED_KINDS:
+        if self.limit is not None and not may_have_limit(self):
             raise VerifyException(f"a loop of kind '{self.loop_kind.value}' has no limit")
 
     @classmethod
@@ -234,11 +238,43 @@ def loop_of(value: SSAValue) -> ForOp | None:
     return parent if isinstance(parent, ForOp) else None
 
 
+def may_have_limit(op: ForOp) -> bool:
+    """Whether a loop of this kind may have a limit."""
+    return op.loop_kind in LIMITED_KINDS or (op.axis is not None and op.axis.data in BLOCK_AXES)
+
+
 def is_size(value: SSAValue) -> bool:
     """Whether a value is a size of a function, one of its index arguments."""
     owner = value.owner
     is_argument = isinstance(owner, Block) and isinstance(owner.parent_op(), FuncOp)
     return is_argument and value.type == IndexType()
+
+
+def is_uniform(value: SSAValue) -> bool:
+    """Whether an index is known to have the same value in all threads of a block."""
+    found = loop_of(value)
+    if found is not None:
+        return not is_thread(found)
+    if isinstance(value.owner, IndexOp):
+        return all(map(is_uniform, value.owner.indices))
+    return is_size(value)
+
+
+def size_of_index(value: SSAValue) -> Extent:
+    """Return an index that depends on the sizes of its function alone as an extent over them."""
+    owner = value.owner
+    if isinstance(owner, IndexOp):
+        # The operators of affine expressions are those of extents.
+        operands = cast("list[int]", [size_of_index(v) for v in owner.indices])
+        return owner.map.data.results[0].eval(operands, [])
+    function = owner.parent_op() if isinstance(owner, Block) else None
+    assert isinstance(function, FuncOp), "an index that depends on other values than sizes"
+    (found,) = (
+        size_of(symbol)
+        for symbol in function_symbols(function)
+        if size_arguments(function)[symbol.name] is value
+    )
+    return found
 
 
 def variable_range(value: SSAValue) -> Range | None:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tcopt.runtime.device.interface import Buffer, Device
 from tcopt.runtime.feeds import tensor_of
 from tcopt.runtime.foreign import CUDA, HOST, OPENCL, ForeignPlace, export, foreign_tensor
-from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]
@@ -48,12 +47,6 @@ class DeviceArray:
         self.size = prod(shape) * dtype.itemsize
         self.device = device
         self.buffer: Buffer = device.allocate(self.size) if buffer is None else buffer
-
-    @classmethod
-    def of(cls, device: Device, spec: TensorSpec) -> DeviceArray:
-        """Allocate memory for a tensor of a program."""
-        shape = tuple(d for d in spec.shape if isinstance(d, int))
-        return cls(device, spec.name, shape, spec.dtype)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self.device.name})"

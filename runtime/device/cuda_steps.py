@@ -13,7 +13,7 @@ from tcopt.runtime.device.cuda_driver import ADDRESS
 from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.interface import Times
-from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step, is_empty, number
 from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
@@ -67,11 +67,13 @@ def cuda_step(
     """Bind a step to the addresses of its buffers."""
 
     def address(place: BufferOffset) -> int:
-        return int(buffers[place.buffer]) + place.offset
+        return int(buffers[place.buffer]) + number(place.offset)
 
     call = device.driver.call
+    if is_empty(step):
+        return CudaStep("no work", lambda stream: None)
     if isinstance(step, Copy):
-        target, source, size = address(step.target), address(step.source), step.size
+        target, source, size = address(step.target), address(step.source), number(step.size)
         description = f"a copy of {size} bytes"
         action = f"copying {size} bytes on {device.name}"
 
@@ -80,7 +82,9 @@ def cuda_step(
 
         return CudaStep(description, copy)
     assert isinstance(step, Launch)
-    values = (ADDRESS * len(step.arguments))(*map(address, step.arguments))
+    # A size has 32 or 64 bits, as the kernel declares it; the driver reads the lowest bytes.
+    arguments = [*map(address, step.arguments), *map(number, step.sizes)]
+    values = (ADDRESS * len(arguments))(*arguments)
     first, width = ctypes.addressof(values), ctypes.sizeof(ADDRESS)
     pointers = (ctypes.c_void_p * len(values))(*(first + width * n for n in range(len(values))))
     sizes = (kernels.functions[step.kernel], *step.grid, *step.block, 0)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tcopt.runtime.device.arrays import DeviceArray, tensor_on
 from tcopt.runtime.device.interface import KernelSource, Times, no_streams
-from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step
+from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step, number
 from tcopt.runtime.foreign import HOST, ForeignTensor
 from tcopt.runtime.outputs import align
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -93,7 +93,7 @@ class HostMemoryDevice(ABC):
             return buffers[place.buffer][place.offset :]
 
         if isinstance(step, Copy):
-            source, target, size = bytes_at(step.source), bytes_at(step.target), step.size
+            source, target, size = bytes_at(step.source), bytes_at(step.target), number(step.size)
             return lambda: self.copy(source, target, size)
         run, arguments = kernels[step.kernel], [bytes_at(place) for place in step.arguments]
         return lambda: run(step, arguments)

@@ -22,7 +22,7 @@ from tcopt.backends.opencl.emit.names import kernel_name
 from tcopt.runtime.addresses import address_of
 from tcopt.runtime.device.arrays import DeviceArray, tensor_on
 from tcopt.runtime.device.interface import KernelSource, Times, lost, no_streams
-from tcopt.runtime.device.steps import Copy, Launch, Step
+from tcopt.runtime.device.steps import Copy, Launch, Step, is_empty
 from tcopt.runtime.foreign import OPENCL, ForeignPlace, ForeignTensor
 from tcopt.runtime.run_options import DeviceName
 from tcopt.support.errors import BackendError, ResourceError, TcoptError, UnsupportedError
@@ -233,6 +233,8 @@ class OpenCLDevice:
         """Return a function that enqueues a step by pyopencl, without error handling."""
         cl = self._cl
 
+        if is_empty(step):
+            return lambda queue: cl.enqueue_marker(queue)
         if isinstance(step, Copy):
             target, source = (
                 self._pointer(buffers[place.buffer][place.offset : place.offset + step.size])
@@ -243,7 +245,7 @@ class OpenCLDevice:
         places = [self._pointer(buffers[p.buffer][p.offset :]) for p in step.arguments]
         # Each launch has its own kernel object, which keeps its arguments between runs.
         kernel = cl.Kernel(program, kernel_name(step.kernel))
-        kernel.set_args(*places)
+        kernel.set_args(*places, *map(np.int32, step.sizes))
         total = tuple(g * b for g, b in zip(step.grid, step.block, strict=True))
         return lambda queue: cl.enqueue_nd_range_kernel(queue, kernel, total, step.block)
 

@@ -1,4 +1,5 @@
-"""Device programs: models compiled for fixed shapes, whose kernels run on a device."""
+"""Device programs: models compiled for fixed shapes or ranges of sizes, whose kernels run on a
+device."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
 from tcopt.runtime.feeds import Tensor
 from tcopt.runtime.profile import TimedKernel
+from tcopt.runtime.program_sizes import ProgramSizes
 from tcopt.runtime.run_options import DeviceName, RunOptions
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
@@ -40,6 +42,7 @@ class DeviceProgram:
         timed: descriptions of the launches, a launch in a loop over time once; None for a
             program that is not profiled.
         entries: for each step its index in `timed`; None for a copy.
+        sizes: sizes that extents of inputs and outputs, and numbers of steps, depend on.
     """
 
     target: DeviceTarget
@@ -58,6 +61,7 @@ class DeviceProgram:
     kernels_compiled: int = 0
     signature: Signature | None = None
     cached: bool = False
+    sizes: Sequence[Symbol] = ()
 
     def __post_init__(self) -> None:
         self._residents: dict[DeviceName | None, Resident] = {}
@@ -65,6 +69,7 @@ class DeviceProgram:
         self.outputs, self.checks = split_checks(self.outputs)
         self.inputs, self.keys = split_keys(self.inputs)
         self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
+        self._solver = ProgramSizes(self.sizes, self.inputs, self.outputs)
 
     @property
     def source(self) -> str:
@@ -91,14 +96,9 @@ class DeviceProgram:
         return self.target.kind
 
     @property
-    def sizes(self) -> Sequence[Symbol]:
-        """None: programs of devices are for fixed shapes."""
-        return ()
-
-    @property
     def symbols(self) -> Sequence[Symbol]:
-        """None: programs of devices are for fixed shapes."""
-        return ()
+        """All sizes that extents of its inputs and outputs have."""
+        return self.sizes
 
     @property
     def size(self) -> int:
@@ -121,6 +121,8 @@ class DeviceProgram:
         session = self._sessions.get(options.device)
         if session is None:
             session = self._sessions[options.device] = self.session(options.device)
+        if self.sizes:
+            session.resize(self._solver.of(tuple(feed.shape for feed in feeds)).values)
         if self.timed is None:
             return session.run(feeds, None if control is None else control.check, options)
         results, times = session.run_timed(feeds)

@@ -11,7 +11,7 @@ y = session.outputs["y"].read()
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.device.arrays import DeviceArray
 from tcopt.runtime.device.interface import Buffer, Device, Kernels, PreparedSteps, Times
+from tcopt.runtime.device.steps import fixed_steps
 from tcopt.runtime.feeds import Tensor
+from tcopt.runtime.program_sizes import shape_at
 from tcopt.runtime.run_options import RunOptions, check_destination
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.random_keys import new_key
@@ -33,7 +35,8 @@ Array = NDArray[Any]
 _DEFAULT = RunOptions()
 
 STEPS_KEPT = 8
-"""Maximum number of cached sets of prepared steps, each for other input and output addresses."""
+"""Maximum number of cached sets of prepared steps, each for other sizes, or other input and output
+addresses."""
 
 
 class Resident:
@@ -49,25 +52,78 @@ class Resident:
 class DeviceSession:
     """Device memory of a program, for one run at a time.
 
+    Memory is allocated for the upper bounds of sizes. A new session has these shapes; see `resize`.
+
     Attributes:
         inputs, outputs: tensors by name, in the model's order.
     """
 
     def __init__(self, program: DeviceProgram, resident: Resident):
         self.device = resident.device
-        self.inputs, self.outputs = self._arrays(program.inputs), self._arrays(program.outputs)
         self._specs = program.outputs
         self._check_specs = program.checks
-        self._checks = [DeviceArray.of(self.device, spec) for spec in program.checks]
-        self._keys = [DeviceArray.of(self.device, spec) for spec in program.keys]
+        self._symbols = program.sizes
+        self._values = {symbol.name: symbol.high for symbol in program.sizes}
+        self.inputs, self.outputs = self._arrays(program.inputs), self._arrays(program.outputs)
+        self._own_inputs, self._own_outputs = self.inputs, self.outputs
+        self._input_specs = program.inputs
+        self._checks = [self._array(spec) for spec in program.checks]
+        self._keys = [self._array(spec) for spec in program.keys]
         self._workspace = self.device.allocate(program.workspace_bytes)
         self._resident, self._program_steps = resident, program.steps
         self._prepared: OrderedDict[tuple[int, ...], PreparedSteps] = OrderedDict()
         self._held: list[DeviceArray] = []
-        self._steps = self._prepare([*self.inputs.values()], [*self.outputs.values()])
+        # The steps of a range are prepared once the sizes are known.
+        self._own_steps = (
+            None
+            if self._symbols
+            else self._prepare([*self.inputs.values()], [*self.outputs.values()])
+        )
 
     def _arrays(self, specs: Sequence[TensorSpec]) -> dict[str, DeviceArray]:
-        return {spec.name: DeviceArray.of(self.device, spec) for spec in specs}
+        return {spec.name: self._array(spec) for spec in specs}
+
+    def _array(self, spec: TensorSpec) -> DeviceArray:
+        """Allocate a tensor with the current sizes."""
+        shape = shape_at(spec, self._values)
+        return DeviceArray(self.device, spec.name, shape, spec.dtype)
+
+    def resize(self, values: Sequence[int]) -> None:
+        """Set the sizes of the next runs; `inputs` and `outputs` then have other shapes.
+
+        Args:
+            values: the value of each size of the program, within its range.
+        """
+        sizes = {s.name: value for s, value in zip(self._symbols, values, strict=True)}
+        if sizes == self._values:
+            return
+        self._values = sizes
+
+        def views(
+            specs: Sequence[TensorSpec], arrays: Mapping[str, DeviceArray]
+        ) -> dict[str, DeviceArray]:
+            return {
+                spec.name: DeviceArray(
+                    self.device,
+                    spec.name,
+                    shape_at(spec, sizes),
+                    spec.dtype,
+                    arrays[spec.name].buffer,
+                )
+                for spec in specs
+            }
+
+        self.inputs = views(self._input_specs, self._own_inputs)
+        self.outputs = views(self._specs, self._own_outputs)
+        self._own_steps = None
+
+    @property
+    def _steps(self) -> PreparedSteps:
+        """The steps of a run on the session's own tensors."""
+        if self._own_steps is None:
+            arrays = [*self.inputs.values()], [*self.outputs.values()]
+            self._own_steps = self._bound_steps(*arrays)
+        return self._own_steps
 
     @finalizer
     def __del__(self) -> None:
@@ -176,7 +232,7 @@ class DeviceSession:
         """Return the memory that a run writes an output to."""
         given = options.out.get(spec.name)
         if given is None:
-            return DeviceArray.of(self.device, spec) if options.on_device else own
+            return self._array(spec) if options.on_device else own
         check_destination(spec, own.shape, given)
         if isinstance(given, np.ndarray) or any(given.overlaps(other) for other in used):
             return own
@@ -203,7 +259,13 @@ class DeviceSession:
         own = (*self.inputs.values(), *self.outputs.values())
         if all(a is b for a, b in zip((*inputs, *outputs), own, strict=True)):
             return self._steps
-        key = tuple(array.address for array in (*inputs, *outputs))
+        return self._bound_steps(inputs, outputs)
+
+    def _bound_steps(
+        self, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
+    ) -> PreparedSteps:
+        addresses = (array.address for array in (*inputs, *outputs))
+        key = (*self._values.values(), *addresses)
         steps = self._prepared.pop(key, None) or self._prepare(inputs, outputs)
         self._prepared[key] = steps
         if len(self._prepared) > STEPS_KEPT:
@@ -216,4 +278,7 @@ class DeviceSession:
     ) -> PreparedSteps:
         arrays = (*inputs, *self._keys, *outputs, *self._checks)
         buffers = [*(array.buffer for array in arrays), self._resident.weights, self._workspace]
-        return self.device.prepare(self._resident.kernels, self._program_steps, buffers)
+        steps = self._program_steps
+        if self._symbols:
+            steps = fixed_steps(steps, self._values)
+        return self.device.prepare(self._resident.kernels, steps, buffers)

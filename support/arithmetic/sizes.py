@@ -248,6 +248,13 @@ def size_text(size: Extent, symbol: SymbolText) -> str:
     return polynomial_text(_polynomial_of(size), symbol)
 
 
+def coefficients(size: Extent) -> tuple[int, ...]:
+    """Return numbers whose common divisors divide an extent for all values of its symbols."""
+    if isinstance(size, Size):
+        return size.value.constant, *(factor for _, factor in size.value.terms)
+    return (size,)
+
+
 def is_fixed(shape: Iterable[Extent]) -> bool:
     """Whether all extents of a shape are numbers."""
     return not any(isinstance(extent, Size) for extent in shape)

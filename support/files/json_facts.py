@@ -65,6 +65,10 @@ class Facts:
         """Return a list of integers within bounds."""
         return numbers(self._get(name), self._at(name), least, most)
 
+    def decoded(self, name: str, read: Callable[[Any, str], T]) -> T:
+        """Return a member decoded by `read`, called with its value and its position."""
+        return read(self._get(name), self._at(name))
+
     def lists(self, name: str, read: Callable[[Any, str], T]) -> list[T]:
         """Return a list whose items are decoded by `read`, called with a value and its position."""
         at = self._at(name)
@@ -95,7 +99,7 @@ class Facts:
         return iter(self._members.items())
 
     def _list(self, name: str) -> list[Any]:
-        return _listed(self._get(name), self._at(name))
+        return listed(self._get(name), self._at(name))
 
     def _get(self, name: str) -> Any:
         if name not in self._members:
@@ -137,7 +141,7 @@ def parse_facts(data: bytes | str) -> Facts:
 
 def numbers(value: Any, at: str, least: int = 0, most: int = _LARGEST) -> list[int]:
     """Check that a value is a list of integers within bounds, and return it."""
-    return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(_listed(value, at))]
+    return [_number(v, f"{at}[{i}]", least, most) for i, v in enumerate(listed(value, at))]
 
 
 def _check_depth(value: Any) -> None:
@@ -189,7 +193,7 @@ def _object(value: Any, at: str) -> dict[str, Any]:
     return cast("dict[str, Any]", _typed(value, dict, at))
 
 
-def _listed(value: Any, at: str) -> list[Any]:
+def listed(value: Any, at: str) -> list[Any]:
     return cast("list[Any]", _typed(value, list, at))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 
 import tcopt
 from models.network import Network
@@ -13,6 +13,8 @@ from tcopt.frontends.onnx import import_model
 from tcopt.frontends.onnx.model.errors import OpenSizeError
 from tcopt.interpreters.graph import run_module
 from tcopt.support.errors import InputError, TcoptError
+from tcopt.support.remarks import PlacementWarning
+from tcopt.targets.opencl import OpenCLKind
 
 
 def model_of(net: Network, result: str) -> ModelProto:
@@ -80,8 +82,20 @@ def test_models_without_a_program_for_a_range():
         compiled.run({"x": np.zeros((10, 1, 12), np.float32)})
 
 
-def test_targets_whose_programs_have_one_size():
+def test_targets_whose_programs_have_one_size(monkeypatch):
+    monkeypatch.setattr(OpenCLKind, "serves_sizes", False)
     with pytest.raises(OpenSizeError, match="opencl"):
         tcopt.compile(mlp(), target="opencl", dims={"n": (1, 9)})
     lazy = tcopt.compile(mlp(), target="opencl", dims={"n": "1..9?"})
     assert lazy.inputs[0].shape[0] == "n"
+
+
+def test_accelerators_leave_sizes_to_the_host():
+    net = Network("bytes")
+    x, w = net.input("x", ["n", 32], TensorProto.INT8), net.weight(np.ones((32, 16), np.int8))
+    with pytest.warns(PlacementWarning, match="MatMulInteger.*fixed extents"):
+        sums = net.add("Cast", net.add("MatMulInteger", x, w), to=TensorProto.FLOAT)
+        compiled = tcopt.compile(model_of(net, sums), "vdla", dims={"n": (1, 9)}, workers=0)
+    for rows in (1, 7):
+        (found,) = compiled.run({"x": np.ones((rows, 32), np.int8)})
+        np.testing.assert_array_equal(found, np.full((rows, 16), 32))

@@ -68,6 +68,7 @@ class CudaMachine:
         most: bytes that can be allocated.
         launches: name, grid and block of each kernel that ran.
         graphs: launches of graphs.
+        captured: how many graphs were captured.
         faults: why kernels failed; the first one ends the context.
         failing: error codes of functions that fail whatever they are given.
         broken: exceptions of this driver's own functions.
@@ -79,6 +80,7 @@ class CudaMachine:
         self.most = 1 << 30
         self.launches: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
         self.graphs = 0
+        self.captured = 0
         self.faults: list[PtxFaultError] = []
         self.failing: dict[str, int] = {}
         self.broken: list[Exception] = []
@@ -252,6 +254,7 @@ class CudaMachine:
     @driver_function(POINTER, POINTER)
     def cuStreamEndCapture(self, stream: int, graph: int) -> int:
         number = 0x3000 + len(self._graphs)
+        self.captured += 1
         self._graphs[number] = self._captures.pop(stream)
         return _put(graph, POINTER, number)
 
@@ -389,12 +392,19 @@ class CudaMachine:
         kernel = program.module.kernels[name]
         count = len(kernel.parameters)
         places = (c_void_p * count).from_address(parameters)
-        values = [c_ulonglong.from_address(place).value for place in places]
+        sizes = kernel.parameters.values()
+        values = [
+            int.from_bytes(ctypes.string_at(place, size), "little")  # type: ignore[arg-type]
+            for place, size in zip(places, sizes, strict=True)
+        ]
         try:
             check_launch(kernel, grid, block, count)  # type: ignore[arg-type]
         except TcoptError:
             return 1
-        if shared or extra or not all(self.inside(v, 1) for v in values):
+        pointers = [
+            v for v, size in zip(values, sizes, strict=True) if size == ctypes.sizeof(POINTER)
+        ]
+        if shared or extra or not all(self.inside(pointer, 1) for pointer in pointers):
             return 1
 
         def work() -> int:

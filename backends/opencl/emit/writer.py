@@ -12,7 +12,8 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DYNAMIC_INDEX, MemRefType
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.type import get_element_type_or_self
 
@@ -27,7 +28,7 @@ from tcopt.backends.opencl.emit.types import (
     without_bf16,
     without_half,
 )
-from tcopt.backends.strides import static_strides
+from tcopt.backends.strides import known_strides
 from tcopt.support.errors import UnsupportedError
 
 _INDENT = "  "
@@ -235,6 +236,8 @@ class OpenClWriter:
     def is_packed(self, buffer: SSAValue) -> bool:
         """Whether a buffer holds 16-bit floats that are accessed through conversions only."""
         element = get_element_type_or_self(buffer.type)
+        if isinstance(buffer.owner, memref.ReinterpretCastOp):
+            buffer = buffer.owner.source
         return self.computed(element) != element and isinstance(buffer, BlockArgument)
 
     def offset(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
@@ -242,19 +245,36 @@ class OpenClWriter:
         assert isinstance(buffer.type, MemRefType)
         terms: list[str] = []
         constant = 0
-        for index, stride in zip(indices, static_strides(buffer.type), strict=True):
+        for index, stride in zip(indices, self._strides_of(buffer), strict=True):
             text = self.text(index, PRECEDENCE["+"] if stride == 1 else PRECEDENCE["*"])
-            if text.isdigit():
+            if text.isdigit() and isinstance(stride, int):
                 constant += int(text) * stride
-            else:
+            elif text != "0":
                 terms.append(text if stride == 1 else f"{text} * {stride}")
         if constant:
             terms.append(str(constant))
         return " + ".join(terms) or "0"
 
+    def _strides_of(self, buffer: SSAValue) -> Sequence[int | str]:
+        """Return the strides of a buffer, as numbers or C expressions."""
+        assert isinstance(buffer.type, MemRefType)
+        known = known_strides(buffer.type)
+        if None not in known:
+            return [stride for stride in known if stride is not None]
+        if not isinstance(buffer.owner, memref.ReinterpretCastOp):
+            raise UnsupportedError(f"a buffer of type {buffer.type} has unknown strides")
+        values = iter(buffer.owner.strides)
+        level = PRECEDENCE["unary"]
+        return [
+            self.text(next(values), level) if stride == DYNAMIC_INDEX else stride
+            for stride in buffer.owner.static_strides.get_values()
+        ]
+
     def parameter(self, value: SSAValue, is_read_only: bool) -> str:
-        """Declare a buffer argument of the kernel."""
+        """Declare an argument of the kernel: a buffer or an index."""
         name = self.name(value, "p")
         self.define(value, name)
+        if not isinstance(value.type, MemRefType):
+            return f"const {self.value_type(value.type)} {name}"
         const = "const " if is_read_only else ""
         return f"__global {const}{memory_type(value.type)} *restrict {name}"

@@ -48,6 +48,12 @@ def write_alloca(k: OpenClWriter, op: memref.AllocaOp) -> None:
     k.line(f"{scope}{element} {name}[{math.prod(type.get_shape())}];")
 
 
+@writes(memref.ReinterpretCastOp)
+def write_reinterpret_cast(k: OpenClWriter, op: memref.ReinterpretCastOp) -> None:
+    """Use the source's pointer: the offset is 0, and accesses compute the strides."""
+    k.define(op.result, k.text(op.source))
+
+
 def is_shared(type: MemRefType) -> bool:
     """Whether a buffer of this type is shared by the threads of a block."""
     return type.memory_space == SHARED_SPACE

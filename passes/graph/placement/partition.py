@@ -21,6 +21,7 @@ from tcopt.dialects.graph.core.types import bytes_of, element_type, type_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.movement.layout import LayoutTransformOp
 from tcopt.dialects.graph.movement.shape import ReshapeOp
+from tcopt.dialects.size import symbols_in
 from tcopt.dialects.target import accelerator_of
 from tcopt.dialects.target.accelerator import AcceleratorFacts
 from tcopt.passes.graph.folding.constants import Constants
@@ -235,6 +236,8 @@ def _chain(
     """Return an operator's chain, or why there is none; None if no user would expect one."""
     unit = facts.matrix_unit
     assert unit is not None, "asked before"
+    if symbols_in((*op.operand_types, *op.result_types)):
+        return f"{facts.kind} needs fixed extents" if _is_for_accelerators(op) else None
     form = on_matrix_unit(op, unit.inner, unit.lanes)
     if isinstance(form, str):
         alone = on_alu_in_blocks(op, unit.lanes)

@@ -33,6 +33,7 @@ from tcopt.dialects.size import (
     SizeValues,
     dynamic_type,
     function_symbols,
+    set_buffer_types,
     size_arguments,
 )
 from tcopt.dialects.table import ScaleOp
@@ -44,7 +45,7 @@ from tcopt.passes.kernel.lowering.lowering_access import AccessLowering
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
 from tcopt.passes.kernel.lowering.table_products import scaled
-from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid
+from tcopt.passes.kernel.lowering.thread_axes import LaunchGrid, live_iterations
 from tcopt.passes.kernel.lowering.thread_private import drop_thread_dimensions
 from tcopt.passes.loop.analysis.contraction import contraction
 from tcopt.support.arithmetic.intervals import UNBOUNDED
@@ -125,7 +126,10 @@ class FunctionLowering:
         for old, new in zip(function.body.block.args, self.body.args, strict=True):
             new.name_hint = old.name_hint
             self.values[old] = new
-        self.buffers = KernelBuffers(self.writer, self._size_values(), grid)
+        sizes = self._size_values()
+        self.buffers = KernelBuffers(self.writer, sizes, grid)
+        if grid is not None:
+            grid.sizes = sizes
         self.access = AccessLowering(self.writer, self.buffers)
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.AllocOp: self._alloc,
@@ -172,10 +176,14 @@ class FunctionLowering:
             StringAttr("private"),
         )
         result.attributes.update(self.function.attributes)
-        result.attributes.pop(SYMBOLS, None)
         result.location = self.function.location
-        if self.grid is not None:
+        if self.grid is None:
+            result.attributes.pop(SYMBOLS, None)
+        else:
             result.attributes.update(self.grid.attributes())
+            if symbols := function_symbols(self.function):
+                types = self.function.function_type.inputs.data
+                set_buffer_types(result, types[: len(types) - len(symbols)])
         _erase_unused_products(result)
         return result
 
@@ -248,7 +256,18 @@ class FunctionLowering:
                 )
         position = self.grid.position(op.axis.data, self.writer)
         self.values[op.induction_variable] = position
-        self._guarded(op.body.block, [AffineDimExpr(0)], [position], [op.trip_count])
+        exprs: list[AffineExpr] = [AffineDimExpr(0)]
+        operands, extents = [position], [op.trip_count]
+        if op.limit is not None and live_iterations(op) != self.grid.live[op.axis.data]:
+            exprs.append(AffineDimExpr(1) - AffineDimExpr(0) - 1)
+            operands.append(self.values[op.limit])
+            extents.append(max(self._most(op.limit), 1))
+        self._guarded(op.body.block, exprs, operands, extents)
+
+    def _most(self, limit: SSAValue) -> int:
+        """Return the length of the range of a limit."""
+        low, high = self.writer.known.ranges.get(self.values[limit], UNBOUNDED)
+        return high - min(low, 0)
 
     def _once(self, op: loop.ForOp) -> None:
         """Lower the body of a loop with one iteration, guarded by its limit."""
@@ -256,9 +275,7 @@ class FunctionLowering:
         if op.limit is None:
             self._ops(op.body.block)
             return
-        limit = self.values[op.limit]
-        low, high = self.writer.known.ranges.get(limit, UNBOUNDED)
-        extent = max(high - min(low, 0), 1)
+        limit, extent = self.values[op.limit], max(self._most(op.limit), 1)
         self._guarded(op.body.block, [AffineDimExpr(0) - 1], [limit], [extent])
 
     def _bound(self, op: loop.ForOp) -> SSAValue:

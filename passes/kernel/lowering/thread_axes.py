@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
@@ -19,8 +20,18 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects import loop
-from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SHARED_SPACE, sizes_of
+from tcopt.dialects.gpu_kernels import (
+    BLOCK_SIZE,
+    GRID_SIZE,
+    KERNEL,
+    SHARED_SPACE,
+    SIZED_GRID,
+    sizes_of,
+)
+from tcopt.dialects.loop.structure import size_of_index
+from tcopt.dialects.size import SizeValues, dims_attr
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
+from tcopt.support.arithmetic.sizes import Extent, is_fixed, maximum, minimum, product
 from tcopt.support.errors import PassFailedError
 from tcopt.support.machines.grids import LARGEST_GRID
 
@@ -32,16 +43,21 @@ class LaunchGrid:
     """The launch grid of a function: along each axis, its longest bound loop.
 
     A grid that is too large along y or z is launched along x only, and the positions of a block are
-    computed from its number.
+    computed from its number. The number of blocks along an axis follows from sizes if all loops
+    over it have limits.
 
     Attributes:
-        extents: by axis; missing axes have extent 1.
+        extents: by axis, upper bounds; missing axes have extent 1.
+        live: the number of blocks along each axis, over the function's sizes.
         folded: whether all blocks are launched along x.
+        sizes: values of the function's sizes, for positions in a folded grid.
         positions: this thread's position along each axis used so far.
     """
 
     extents: dict[loop.ThreadAxis, int]
+    live: dict[loop.ThreadAxis, Extent]
     folded: bool = False
+    sizes: SizeValues | None = None
     positions: dict[loop.ThreadAxis, SSAValue] = field(
         default_factory=dict[loop.ThreadAxis, SSAValue]
     )
@@ -54,10 +70,12 @@ class LaunchGrid:
             PassFailedError: there are more blocks than a grid may have.
         """
         extents: dict[loop.ThreadAxis, int] = {}
+        live: dict[loop.ThreadAxis, Extent] = {}
         for op in function.walk():
             if isinstance(op, loop.ForOp) and op.axis is not None:
                 axis = op.axis.data
                 extents[axis] = max(extents.get(axis, 1), op.trip_count)
+                live[axis] = maximum(live.get(axis, 0), live_iterations(op))
         sizes = [extents.get(axis, 1) for axis in loop.BLOCK_AXES]
         folded = any(size > most for size, most in zip(sizes, LARGEST_GRID, strict=True))
         if folded and prod(sizes) > LARGEST_GRID[0]:
@@ -66,7 +84,7 @@ class LaunchGrid:
                 op=function,
                 hint="bind fewer iterations to blocks",
             )
-        return cls(extents, folded)
+        return cls(extents, live, folded)
 
     def position(self, axis: loop.ThreadAxis, writer: LevelWriter) -> SSAValue:
         """Return the index of this thread, or of its block, along an axis."""
@@ -90,8 +108,17 @@ class LaunchGrid:
         place = loop.BLOCK_AXES.index(axis)
         number = _write_position(loop.BLOCK_AXES[0], writer)
         writer.known.ranges[number] = (0, prod(sizes) - 1)
-        expr = AffineDimExpr(0) // prod(sizes[:place]) % sizes[place]
-        found = writer.index(expr, [number])
+        live = self._live(loop.BLOCK_AXES)
+        if is_fixed(live):
+            expr = AffineDimExpr(0) // prod(sizes[:place]) % sizes[place]
+            found = writer.index(expr, [number])
+        else:
+            assert self.sizes is not None
+            found, below = number, product(live[:place])
+            if below != 1:
+                found = writer.index_op(arith.DivUIOp, found, self.sizes.of(below))
+            if product(live[place + 1 :]) != 1:
+                found = writer.index_op(arith.RemUIOp, found, self.sizes.of(live[place]))
         writer.known.ranges[found] = (0, sizes[place] - 1)
         return found
 
@@ -117,15 +144,28 @@ class LaunchGrid:
 
     def attributes(self) -> dict[str, Attribute]:
         """Return the launch attributes of a function."""
-        return {
+        found: dict[str, Attribute] = {
             KERNEL: UnitAttr(),
             BLOCK_SIZE: self._sizes(loop.THREAD_AXES),
             GRID_SIZE: self._sizes(loop.BLOCK_AXES, self.folded),
         }
+        live = self._live(loop.BLOCK_AXES)
+        grid = dims_attr([product(live), 1, 1] if self.folded else live)
+        return found if grid is None else {**found, SIZED_GRID: grid}
+
+    def _live(self, axes: Sequence[loop.ThreadAxis]) -> list[Extent]:
+        return [self.live.get(axis, 1) for axis in axes]
 
     def _sizes(self, axes: Sequence[loop.ThreadAxis], folded: bool = False) -> DenseArrayBase:
         sizes = [self.extents.get(axis, 1) for axis in axes]
         return DenseArrayBase.from_list(i32, [prod(sizes), 1, 1] if folded else sizes)
+
+
+def live_iterations(op: loop.ForOp) -> Extent:
+    """Return the number of iterations of a loop over blocks or threads."""
+    if op.limit is None:
+        return op.trip_count
+    return minimum(maximum(size_of_index(op.limit), 0), op.trip_count)
 
 
 def with_space(type_: MemRefType, scope: loop.Scope) -> MemRefType:

@@ -10,6 +10,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.traits import is_side_effect_free
 
 from tcopt.dialects import loop
+from tcopt.dialects.loop.structure import is_uniform
 from tcopt.support.ir.rewriting import move, move_before
 from tcopt.support.syntax.access_syntax import unique_operands
 
@@ -143,7 +144,7 @@ def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> lis
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
     # All lanes belong to one thread, so there are no barriers between them.
     is_alone = op.loop_kind is loop.LoopKind.VECTORIZED
-    if any(map(_is_of_a_thread, shared)) and not is_alone and _threads_meet(op):
+    if any(map(_is_of_a_thread, shared)) and not is_alone and threads_meet(op):
         shared = [c for c in shared if not _is_of_a_thread(c)]
     for guard in guards[1:]:
         present = conditions_of(guard)
@@ -155,11 +156,11 @@ def _may_join(first: loop.GuardOp, second: loop.GuardOp) -> bool:
     conditions = conditions_of(first)
     if conditions != conditions_of(second):
         return False
-    apart = any(map(_is_of_a_thread, conditions)) and _threads_meet(first) and _threads_meet(second)
+    apart = any(map(_is_of_a_thread, conditions)) and threads_meet(first) and threads_meet(second)
     return not apart
 
 
-def _threads_meet(op: Operation) -> bool:
+def threads_meet(op: Operation) -> bool:
     """Whether an op needs all threads of a block: it uses shared memory or has a thread loop."""
     for inner in op.walk():
         if isinstance(inner, loop.LoadOp | loop.StoreOp):
@@ -173,8 +174,7 @@ def _threads_meet(op: Operation) -> bool:
 
 def _is_of_a_thread(condition: Condition) -> bool:
     """Whether a condition may differ between threads of a block."""
-    loops = [loop.loop_of(value) for value in condition[1]]
-    return any(each is None or loop.is_thread(each) for each in loops)
+    return not all(map(is_uniform, condition[1]))
 
 
 def _remove_conditions(

@@ -14,9 +14,10 @@ from xdsl.ir.affine import AffineDimExpr
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tcopt.dialects import loop
-from tcopt.dialects.loop.structure import LIMITED_KINDS
+from tcopt.dialects.loop.structure import LIMITED_KINDS, is_size, is_uniform, may_have_limit
 from tcopt.passes.loop.analysis.effects import has_effect
 from tcopt.passes.loop.analysis.indexing import Knowledge, ValueSum, value_sum
+from tcopt.passes.loop.blocks.guards import threads_meet
 from tcopt.support.arithmetic.affine import (
     Atom,
     Dim,
@@ -41,7 +42,10 @@ _Bounds = dict[_Key, _Bound]
 
 
 def limit_loops(function: loop.FuncOp) -> bool:
-    """Limit each serial and parallel loop to the iterations in which guards over sizes may hold.
+    """Limit loops to the iterations in which guards over sizes may hold.
+
+    They are serial, parallel, or over blocks of threads. The number of blocks is computed before a
+    launch, so it depends on sizes alone.
 
     Returns:
         Whether a loop was limited.
@@ -57,7 +61,7 @@ def limit_loops(function: loop.FuncOp) -> bool:
 
 
 def _limit(op: loop.ForOp, known: Knowledge) -> bool:
-    if op.loop_kind not in LIMITED_KINDS or op.limit is not None or op.trip_count < 2:
+    if not may_have_limit(op) or op.limit is not None or op.trip_count < 2:
         return False
     # Buffers of an iteration are not read by others.
     private = {each.result for each in walk_ops(op) if isinstance(each, loop.AllocOp)}
@@ -68,14 +72,18 @@ def _limit(op: loop.ForOp, known: Knowledge) -> bool:
         count = (last // factor + 1) * shared
         if known.bounds(count, operands)[0] >= op.trip_count:
             continue
-        map, values = known.simplify([count], operands)
+        counts, values = known.simplify([count], operands)
+        if op.axis is not None and not all(map(is_size, values)):
+            continue
+        if not all(map(is_uniform, values)) and threads_meet(op):
+            continue
         place = _outermost_place(op, values)
         if place is None:
             continue
-        if map.results == (AffineDimExpr(0),):
+        if counts.results == (AffineDimExpr(0),):
             op.limit = values[0]
         else:
-            index = loop.IndexOp(map, values)
+            index = loop.IndexOp(counts, values)
             Rewriter.insert_op(index, InsertPoint.before(place))
             op.limit = index.result
         return True
@@ -177,7 +185,7 @@ def _outermost_place(op: loop.ForOp, values: Sequence[SSAValue]) -> Operation | 
         place = parent
     for value in values:
         around = loop.loop_of(value)
-        if around is not None and around.loop_kind not in LIMITED_KINDS:
+        if around is not None and around.loop_kind not in (*LIMITED_KINDS, loop.LoopKind.THREAD):
             return None
     return place
 

@@ -119,11 +119,16 @@ def split_sized_tails(function: loop.FuncOp) -> bool:
         Whether anything changed.
     """
     known = Knowledge.of(function)
-    if not known.sizes:
+    if not known.sizes or _has_threads(function):
         return False
     body = function.body.block
     changed = _split_loops(body, known)
     return _split(body, None, known, frozenset()) or changed
+
+
+def _has_threads(function: loop.FuncOp) -> bool:
+    """Whether a device's threads run a function; they keep conditions, as each has few elements."""
+    return any(isinstance(op, loop.ForOp) and op.axis is not None for op in walk_ops(function))
 
 
 def _split_loops(block: Block, known: Knowledge) -> bool:

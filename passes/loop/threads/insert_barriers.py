@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from tcopt.dialects import loop
 from tcopt.dialects.loop.dependences import Alias, Relation, Relations, Touch, alias, touches_of
 from tcopt.dialects.loop.memory import FENCE
+from tcopt.dialects.loop.structure import is_uniform
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.support.errors import PassFailedError
 
@@ -235,8 +236,8 @@ class _Launch:
                 everyone = op.trip_count == self.extents[op.axis.data]
                 return op.body.block if everyone else None
             case loop.ForOp() if op.loop_kind is not loop.LoopKind.VECTORIZED:
-                return op.body.block
-            case loop.GuardOp() if all(_is_uniform(value) for value in op.indices):
+                return op.body.block if all(map(is_uniform, op.operands)) else None
+            case loop.GuardOp() if all(map(is_uniform, op.indices)):
                 return op.body.block
             case _:
                 return None
@@ -379,9 +380,3 @@ def _is_private(buffer: SSAValue) -> bool:
 def _is_shared(buffer: SSAValue) -> bool:
     alloc = buffer.owner
     return isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared
-
-
-def _is_uniform(value: SSAValue) -> bool:
-    """Whether an index has the same value in all threads of a block."""
-    found = loop.loop_of(value)
-    return found is not None and not loop.is_thread(found)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -15,9 +16,10 @@ from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
 from tcopt.dialects.fast_math import order_reason
-from tcopt.dialects.loop.updates import Update, update_of
+from tcopt.dialects.loop.updates import Update, neutral, update_of
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
+from tcopt.passes.loop.blocks.guards import Condition, conditions_of, make_guard
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import rewrite
 
@@ -72,7 +74,8 @@ class LowerThreadReductionsPass(ModulePass):
         loop.for %t = 0 to 1 thread threadIdx.x { %y[0] += %sum[0] }
 
     If the target has the feature `shuffle` (CUDA always does), the threads of a warp combine their
-    values by `simt.shuffle`, and only one value per warp goes through shared memory.
+    values by `simt.shuffle`, and only one value per warp goes through shared memory. A thread whose
+    term is under a condition that it does not meet contributes the neutral element.
     `insert-barriers` runs after this pass. Modules for a CPU are not changed.
 
     Raises:
@@ -93,14 +96,17 @@ class _Reduction:
     """A loop over threads that all update one element.
 
     Attributes:
-        guard: a condition around the whole body, uniform over the threads.
+        guard: conditions around the whole body that are uniform over the threads.
+        own: conditions around the whole body that depend on the thread; a thread that does not meet
+            them has no term.
         start: guard that initialises the element, if any.
         ops: ops that compute a thread's term.
         store: store of the element.
     """
 
     loop: loop.ForOp
-    guard: loop.GuardOp | None
+    guard: Sequence[Condition]
+    own: Sequence[Condition]
     start: loop.GuardOp | None
     ops: tuple[Operation, ...]
     store: loop.StoreOp
@@ -111,12 +117,12 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     variable = op.induction_variable
     if op.trip_count < 2:
         return None
-    body, guard = op.body.block, None
+    body, conditions = op.body.block, list[Condition]()
     first = body.first_op
     if isinstance(first, loop.GuardOp) and first.next_op is None:
-        if variable in first.indices:
-            return None
-        body, guard = first.body.block, first
+        body, conditions = first.body.block, conditions_of(first)
+    guard = [each for each in conditions if variable not in each[1]]
+    own = [each for each in conditions if variable in each[1]]
     ops = list(body.ops)
     start = ops[0] if ops and isinstance(ops[0], loop.GuardOp) else None
     rest = ops[1:] if start is not None else ops
@@ -129,7 +135,7 @@ def _reduction(op: loop.ForOp) -> _Reduction | None:
     if start is not None and list(start.indices) != [variable]:
         return None
     kept = [o for o in rest if o not in (store, update.combine, update.accumulator)]
-    return _Reduction(op, guard, start, tuple(kept), store, update)
+    return _Reduction(op, guard, own, start, tuple(kept), store, update)
 
 
 def _lower(reduction: _Reduction, target: ThreadBlocks, rewriter: PatternRewriter) -> None:
@@ -253,8 +259,7 @@ class _Writer:
 
     def _value(self, t: SSAValue) -> list[Operation]:
         """Return the ops of a thread's term; any guard is uniform over a row of threads."""
-        ops, mapping = self._copies(t)
-        found = mapping.get(self.reduction.update.term, self.reduction.update.term)
+        ops, found = self._own_term(t)
         # The term must be the last op.
         term = found.owner
         if isinstance(term, Operation) and term in ops:
@@ -267,9 +272,8 @@ class _Writer:
         return [self._when(AffineDimExpr(0), t, self._guarded(self._updated(value)))]
 
     def _term(self, t: SSAValue, shared: loop.AllocOp, place: AffineExpr) -> list[Operation]:
-        ops, mapping = self._copies(t)
-        term = self.reduction.update.term
-        return self._guarded([*ops, self._store(mapping.get(term, term), shared, place, t)])
+        ops, term = self._own_term(t)
+        return self._guarded([*ops, self._store(term, shared, place, t)])
 
     def _step(self, shared: loop.AllocOp, t: SSAValue, distance: int) -> list[Operation]:
         mine = self._load(shared, AffineDimExpr(0), t)
@@ -302,6 +306,29 @@ class _Writer:
         return [*ops, old, combined, new]
 
     # Helpers
+
+    def _own_term(self, t: SSAValue) -> tuple[list[Operation], SSAValue]:
+        """Return ops that compute the term of a thread, and the term.
+
+        It is the neutral element for threads without a term.
+        """
+        ops, mapping = self._copies(t)
+        update = self.reduction.update
+        term = mapping.get(update.term, update.term)
+        if not self.reduction.own:
+            return ops, term
+        alloc = loop.AllocOp(MemRefType(term.type, [1]), loop.Scope.REGISTER)
+        place, first = alloc.result, AffineMap(0, 0, (AffineConstantExpr(0),))
+        initial = arith.ConstantOp(neutral(update.kind, term.type))
+        start = loop.StoreOp(initial.result, place, first, [])
+        body = Region(Block([*ops, loop.StoreOp(term, place, first, [])]))
+        variable = self.reduction.loop.induction_variable
+        own = [
+            (expr, tuple(t if value is variable else value for value in values), extent)
+            for expr, values, extent in self.reduction.own
+        ]
+        load = loop.LoadOp(place, first, [])
+        return [alloc, initial, start, make_guard(own, body), load], load.result
 
     def _copies(self, t: SSAValue) -> tuple[list[Operation], dict[SSAValue, SSAValue]]:
         mapping: dict[SSAValue, SSAValue] = {self.reduction.loop.induction_variable: t}
@@ -341,12 +368,9 @@ class _Writer:
         return loop.GuardOp(AffineMap(1, 0, (expr,)), [t], [1], Region(Block(ops)))
 
     def _guarded(self, ops: Sequence[Operation]) -> list[Operation]:
-        guard = self.reduction.guard
-        if guard is None:
+        if not self.reduction.guard:
             return list(ops)
-        body = Region(Block(ops))
-        extents = guard.condition_extents
-        return [loop.GuardOp(guard.map.data, list(guard.indices), extents, body)]
+        return [make_guard(self.reduction.guard, Region(Block(ops)))]
 
     def _nest(self, count: int, body: Callable[[SSAValue], Sequence[Operation]]) -> None:
         """Insert a loop over the first `count` threads of the axis before the reduction's loop."""

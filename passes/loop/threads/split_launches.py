@@ -13,6 +13,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from xdsl.rewriter import InsertPoint
 
 from tcopt.dialects import loop
+from tcopt.dialects.size import (
+    DimsAttr,
+    function_symbols,
+    set_function_symbols,
+    size_arguments,
+    symbols_in,
+)
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.passes.loop.analysis.calls import calls_by_name
@@ -49,15 +56,19 @@ class SplitLaunch(RewritePattern):
         launches = _launches(op)
         if len(launches) < 2:
             return
-        parts: list[tuple[str, list[int]]] = []
+        parts: list[tuple[str, list[int], list[int]]] = []
         for number, launch in enumerate(launches):
             name = unique_name(f"{op.sym_name.data}_{number}", self.names)
-            part, arguments = _part(op, launch, name)
+            part, positions = _part(op, launch, name)
             rewriter.insert(part)
-            parts.append((name, arguments))
+            buffers = len(op.body.block.args) - len(function_symbols(op))
+            arguments = [i for i in positions if i < buffers]
+            parts.append((name, arguments, [i - buffers for i in positions if i >= buffers]))
         for call in self.calls.get(op.sym_name.data, ()):
-            for name, arguments in parts:
-                launch = loop.CallOp(name, [call.arguments[i] for i in arguments])
+            given = () if call.sizes is None else call.sizes.extents
+            for name, arguments, sizes in parts:
+                own = DimsAttr(tuple(given[i] for i in sizes)) if sizes else None
+                launch = loop.CallOp(name, [call.arguments[i] for i in arguments], own)
                 launch.attributes.update(call.attributes)
                 launch.location = call.location
                 rewriter.insert(launch, InsertPoint.before(call))
@@ -131,6 +142,9 @@ def _part(
     positions: list[int] = []
     body = function.body.block
     needed = _outer_values(launch)
+    known = size_arguments(function)
+    for symbol in symbols_in(argument.type for argument in body.args if argument in needed):
+        needed.add(known[symbol.name])
     for position, argument in enumerate(body.args):
         if argument in needed:
             new = block.insert_arg(argument.type, len(block.args))
@@ -145,6 +159,9 @@ def _part(
             block.add_op(op.clone(values))
     part = loop.FuncOp(name, list(block.arg_types), Region(block))
     part.attributes.update(function.attributes)
+    set_function_symbols(
+        part, [symbol for symbol in function_symbols(function) if known[symbol.name] in needed]
+    )
     first = launch[0]
     part.location = first.location if is_known(first.location) else function.location
     return part, positions

@@ -165,3 +165,32 @@ loop.func @exact(%x: memref<5xf32>, %y: memref<1xf32>) {
   }
 }
 }
+
+// -----
+
+// Threads without a term contribute the neutral element.
+module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 8, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @own_conditions
+// CHECK:         loop.for %t = 0 to 2 thread threadIdx.x {
+// CHECK-NEXT:      %[[own:.*]] = loop.alloc register : memref<1xf32>
+// CHECK-NEXT:      %[[least:.*]] = arith.constant 0xff800000 : f32
+// CHECK-NEXT:      loop.store %[[least]], %[[own]][0]
+// CHECK-NEXT:      loop.guard ([%s0 + %t * -1 - 1] in 2) {
+// CHECK-NEXT:        %[[x:.*]] = loop.load %x[%t]
+// CHECK-NEXT:        loop.store %[[x]], %[[own]][0]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      %[[term:.*]] = loop.load %[[own]][0]
+// CHECK-NEXT:      loop.store %[[term]], %{{.*}}[%t]
+loop.func @own_conditions(%x: memref<2xf32, #size.dims<s0[0:2]>>, %y: memref<1xf32>, %s0: index) attributes {size.symbols = #size.dims<s0[0:2]>} {
+  loop.for %b = 0 to 1 thread blockIdx.x {
+    loop.for %t = 0 to 2 thread threadIdx.x {
+      loop.guard ([%s0 - %t - 1] in 2) {
+        %a = loop.load %x[%t] : memref<2xf32, #size.dims<s0[0:2]>>
+        %o = loop.load %y[0] : memref<1xf32>
+        %n = arith.maximumf %o, %a : f32
+        loop.store %n, %y[0] : memref<1xf32>
+      }
+    }
+  }
+}
+}
