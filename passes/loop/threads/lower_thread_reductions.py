@@ -19,7 +19,7 @@ from tcopt.dialects.fast_math import order_reason
 from tcopt.dialects.loop.updates import Update, neutral, update_of
 from tcopt.dialects.simt import ShuffleOp
 from tcopt.dialects.target import ThreadBlocks, thread_blocks_of
-from tcopt.passes.loop.blocks.guards import Condition, conditions_of, make_guard
+from tcopt.passes.loop.edits.conditions import Condition, conditions_of, make_guard
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import rewrite
 
