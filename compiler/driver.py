@@ -78,9 +78,8 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
             report.took("import", start)
             declared = _Declared.of(found.module)
             sizes, defined = _sizes_of(found.module), _defined_in(found.module)
-            if (sizes or defined) and not options.kind.serves_sizes:
-                names = [*sizes, *defined]
-                raise OpenSizeError(f"a program for {options.kind.name} has one size", names)
+            if sizes and not options.kind.serves_sizes:
+                raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)
             program = _build(found.module, options, builder, report)
     except TcoptError as error:
         if defined and not isinstance(error, CancelledError):

@@ -93,9 +93,9 @@ class CompileOptions(ImportOptions):
         return find_target(self.target)[0]
 
     @property
-    def serves_sizes(self) -> bool:
-        """Whether programs of the target may have sizes, and loops that data ends."""
-        return self.kind.serves_sizes
+    def computes_sizes(self) -> bool:
+        """Whether programs of the target may compute sizes, and have loops that data ends."""
+        return self.kind.computes_sizes
 
     @cached_property
     def phases(self) -> list[Phase]:

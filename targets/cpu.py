@@ -213,6 +213,7 @@ class CpuKind(TargetKind):
     machines = MACHINES
     precisions = (PRECISE, "bf16")
     serves_sizes = True
+    computes_sizes = True
 
     @property
     def facts(self) -> type[CpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]

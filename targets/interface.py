@@ -85,6 +85,7 @@ class TargetKind(ABC):
         capabilities: names of `TargetFacts.capabilities` that all machines of the kind have.
         is_simulated: whether its machines are simulated, so that measured times are exact.
         serves_sizes: whether one program can serve a range of sizes.
+        computes_sizes: whether a program can also compute sizes, and have loops that data ends.
     """
 
     name: ClassVar[str]
@@ -93,6 +94,7 @@ class TargetKind(ABC):
     capabilities: ClassVar[Collection[str]] = ()
     is_simulated: ClassVar[bool] = False
     serves_sizes: ClassVar[bool] = False
+    computes_sizes: ClassVar[bool] = False
 
     # Facts about the hardware.
 

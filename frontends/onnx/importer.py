@@ -270,9 +270,8 @@ class ModelImporter:
         self.block = Block()
         limits, opsets = options.limits, domain_opsets(model)
         self.builder = GraphBuilder(self.block, self.weights, reader, limits)
-        self.builder.defines = options.defines
+        self.builder.defines = options.defines and options.computes_sizes
         self.sizes = 0
-        self.builder.serves_sizes = options.serves_sizes
         self.nodes = NodeImporter(model, self.builder, self.initializers, opsets, problems, limits)
 
     def run(self) -> Imported | None:

@@ -21,6 +21,7 @@ OTHERS: dict[str, list[Any]] = {
     "dims": [{"n": 1}, {"n": 2}],
     "limits": [ModelLimits(nodes=7)],
     "follow_links": [True],
+    "defines": [False],
     "stage": [
         ImportStage((1,), ("y",)),
         ImportStage((1,), ("y",), (PassedTensor("t", np.dtype("f4"), 1),)),

@@ -78,7 +78,7 @@ class GraphBuilder:
         location: location of the ops emitted next.
         extents: valid extents of values of which only the first elements are valid; see `stages`.
         may_bound: whether results may be bounded in this way.
-        defines: whether such results get a size instead.
+        defines: whether such results get a size instead, and the program has loops that data ends.
         depth: nesting of the current node in functions and subgraphs.
         checks: conditions under which a run fails, with the error message.
         sequence_items: total number of tensors in the sequences created so far.
@@ -86,7 +86,6 @@ class GraphBuilder:
         texts: values that are indices into the string table.
         measured: values computed by earlier stages because shapes depend on them, see `stages`.
         key: key of random numbers, if any are drawn.
-        serves_sizes: whether programs of the target may have sizes and loops that data ends.
         is_main: whether ops belong to @main rather than to the body of a loop.
     """
 
@@ -115,7 +114,6 @@ class GraphBuilder:
         self.texts: set[SSAValue] = set()
         self.measured: dict[str, SSAValue] = {}
         self.key: SSAValue | None = None
-        self.serves_sizes = True
         self.is_main = True
         self._argument_names: dict[SSAValue, str] = {}
         # Named weights are data to keep, however small; they are not folded.
@@ -127,7 +125,7 @@ class GraphBuilder:
         inner.functions = self.functions
         inner.strings, inner.texts = self.strings, self.texts
         inner.is_main = False
-        inner.serves_sizes = self.serves_sizes
+        inner.defines = self.defines
         inner.sequence_items = self.sequence_items
         inner.location = self.location
         taken = sum(f.sym_name.data.startswith(name) for f in self.functions)

@@ -45,8 +45,9 @@ class ImportOptions:
         dims: extents or ranges of open dimensions by their names in the model.
         limits: limits on the resources of a model.
         follow_links: whether symbolic links of external data may point outside its folder.
-        defines: whether sizes that depend on data are sizes of the program (`size.define`) where
-            possible; otherwise a later stage is imported once they are known.
+        defines: whether sizes that depend on data are sizes of the program (`size.define`), and
+            loops that data ends are its loops, where possible; otherwise a later stage is imported
+            once they are known.
         stage: the part of the model to import; None for the whole model.
     """
 
@@ -59,8 +60,8 @@ class ImportOptions:
     stage: ImportStage | None = field(default=None, metadata=CODE)
 
     @property
-    def serves_sizes(self) -> bool:
-        """Whether programs may have sizes, and loops that data ends."""
+    def computes_sizes(self) -> bool:
+        """Whether programs of the target may compute sizes, and have loops that data ends."""
         return True
 
 

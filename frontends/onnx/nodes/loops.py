@@ -81,7 +81,7 @@ class LoopBodies(Bodies):
         try:
             return self.decided(value, what)
         except MissingValuesError:
-            if self.ctx.builder.serves_sizes:
+            if self.ctx.builder.defines:
                 return None
             raise
 
@@ -180,7 +180,7 @@ class LoopBodies(Bodies):
                 # Their number is only known when the program has run.
                 alike = alike and outer.may_bound and not (end.has_sizes)
             never_ends = known is not None and bool(known.all()) and end.is_unlimited
-            if not alike or never_ends or not (is_plain or outer.serves_sizes):
+            if not alike or never_ends or not (is_plain or outer.defines):
                 function.drop()
                 return None
             step = scan.plain_step(outputs) if is_plain else scan.step(outputs)
