@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType
@@ -24,12 +25,30 @@ from tcopt.dialects.graph.core.types import (
 )
 from tcopt.dialects.size import DimsAttr
 from tcopt.dialects.te import api as te
-from tcopt.support.arithmetic.sizes import is_fixed
+from tcopt.support.arithmetic.sizes import Extent, bounds_of, is_fixed
+
+
+def whole_numbers(array: Array) -> Array | None:
+    """Return an array for arithmetic with sizes: floats become ints, fractions give None."""
+    if array.dtype.kind not in "fV":
+        return array
+    numbers = array.astype(np.float64)
+    if not (np.isfinite(numbers).all() and np.array_equal(numbers, np.floor(numbers))):
+        return None
+    return np.array([int(n) for n in numbers.flat], object).reshape(array.shape)
+
+
+def are_exact(values: Iterable[Extent], dtype: np.dtype[Any]) -> bool:
+    """Whether a float type represents all values of sizes."""
+    if dtype.type not in (np.float32, np.float64):
+        return False
+    most = 1 << (np.finfo(dtype).nmant + 1)
+    return all(-most <= bound <= most for value in values for bound in bounds_of(value))
 
 
 @irdl_op_definition
 class SizesOp(GraphOp):
-    """Integers that are sizes, in row-major order.
+    """Sizes as integers, or as floats that represent them exactly, in row-major order.
 
     %0 = graph.sizes {values = #size.dims<n[1:8], 3>} : tensor<2xi64>
     """
@@ -45,8 +64,9 @@ class SizesOp(GraphOp):
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the declared type."""
-        if is_float(self.type.element_type):
-            raise VerifyException(f"sizes are integers, not {self.type.element_type}")
+        element = self.type.element_type
+        if is_float(element) and not are_exact(self.values.extents, numpy_dtype(element)):
+            raise VerifyException(f"{element} does not represent all values of the sizes")
         if math.prod(self.shape) != len(self.values.extents):
             raise VerifyException(f"{len(self.values.extents)} values for {self.type}")
         return (self.type,)
@@ -61,7 +81,8 @@ class SizesOp(GraphOp):
 
     def compute(self) -> Array:
         """Evaluate the op with numpy; the values must be numbers."""
-        return np.array(self.values.extents, np.int64).reshape(self.shape)
+        values = np.array(self.values.extents, np.int64).reshape(self.shape)
+        return values.astype(numpy_dtype(self.type.element_type))
 
     def tensor_expression(self, *inputs: te.Tensor) -> te.Tensor:
         """Return one stage that selects a value by its index."""

@@ -20,6 +20,7 @@ from tcopt.dialects.graph.core.types import (
     Array,
     broadcast_shapes,
     element_type,
+    is_float,
     shape_of,
     tensor,
 )
@@ -85,6 +86,15 @@ class DivOp(BinaryOp):
     name = "graph.div"
     OF_SIZES: ClassVar[Callable[..., Any] | None] = truncated_quotient
     NEUTRAL_RHS: ClassVar[float | None] = 1
+
+    def compute_sizes(self, *arrays: Array) -> Array | None:
+        """Divide sizes; floats only if there is no remainder."""
+        lhs, rhs = np.broadcast_arrays(*arrays)
+        if is_float(self.type.element_type) and any(
+            b == 0 or a % b != 0 for a, b in zip(lhs.flat, rhs.flat, strict=True)
+        ):
+            return None
+        return super().compute_sizes(*arrays)
 
     def compute(self, lhs: Array, rhs: Array) -> Array:
         """Return the result for arrays or te expressions."""

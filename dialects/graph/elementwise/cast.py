@@ -62,10 +62,10 @@ class CastOp(ElementwiseOp):
         return self.x
 
     def compute_sizes(self, *arrays: Array) -> Array | None:
-        """Return integers as they are, and whether they differ from 0 as i1."""
+        """Return numbers as they are, and whether they differ from 0 as i1."""
         (x,) = arrays
         if self.type.element_type != i1:
-            return None if is_float(self.type.element_type) else x
+            return x
         return np.asarray(np.frompyfunc(lambda n: differs(n, 0), 1, 1)(x), object)
 
     def compute(self, x: Array) -> Array:

@@ -110,7 +110,7 @@ SqrtOp = _unary("sqrt", np.sqrt, "The square root.")
 RsqrtOp = _unary("rsqrt", rsqrt, "One over the square root.")
 
 # Rounding.
-_rounding = partial(_unary, exact=True, steps=True, law=Law.IDEMPOTENT)
+_rounding = partial(_unary, exact=True, steps=True, law=Law.IDEMPOTENT, of_sizes=operator.pos)
 FloorOp = _rounding("floor", np.floor, "Round down to an integer.")
 CeilOp = _rounding("ceil", np.ceil, "Round up to an integer.")
 RoundOp = _rounding("round", np.rint, "Round to the nearest integer, ties to even.")

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from tcopt.dialects.graph import AndOp, ConstantOp, NotOp, ReshapeOp
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.size_values import SizesOp
+from tcopt.dialects.graph.core.size_values import SizesOp, are_exact, whole_numbers
 from tcopt.dialects.graph.core.types import (
     element_of,
     is_float,
@@ -261,12 +261,16 @@ class GraphBuilder:
         if self.sizes.keys().isdisjoint(op.operands) or not isinstance(op, GraphOp):
             return None
         (result,) = op.results
-        if not isinstance(type_of(result).element_type, IntegerType) or is_sized(result):
+        element = type_of(result).element_type
+        if not (isinstance(element, IntegerType) or is_float(element)) or is_sized(result):
             return None
         arrays: list[np.ndarray] = []
         for operand in op.operands:
             array = self.sizes.get(operand, self.known.get(operand))
             if array is None or array.size > self.limits.folded_elements:
+                return None
+            array = whole_numbers(array)
+            if array is None:
                 return None
             arrays.append(array)
         try:
@@ -274,7 +278,9 @@ class GraphBuilder:
         # The program computes the value.
         except (UndecidedSize, TypeError, ZeroDivisionError):
             return None
-        return None if found is None else found.reshape(shape_of(result))
+        if found is None or (is_float(element) and not are_exact(found.flat, numpy_dtype(element))):
+            return None
+        return found.reshape(shape_of(result))
 
     def size_values(self, array: np.ndarray, dtype: np.dtype[Any]) -> SSAValue:
         """Add an object array of extents as a tensor of integers."""

@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.core.size_values import whole_numbers
 from tcopt.dialects.graph.core.types import as_extents
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
@@ -92,6 +93,10 @@ def value_range(ctx: NodeContext) -> SSAValue:
 
 def _range_of_sizes(ctx: NodeContext) -> SSAValue:
     """Return a range whose ends are sizes: an affine function of its indices."""
+    for operand in ctx.inputs():
+        known = ctx.known(operand)
+        if known is not None and whole_numbers(known) is None:
+            ctx.unsupported("a Range to a size with a fractional start or step is not supported")
     start, limit = ctx.constant_int(0, "the start"), ctx.constant_int(1, "the limit")
     delta = 1 if ctx.optional_input(2) is None else ctx.constant_int(2, "the step")
     ctx.check(delta != 0, "the step is 0")

@@ -37,6 +37,33 @@ CASES = {
         again = ConvTranspose <strides = [2, 2]> (small, pair)
         y = Concat <axis = 1> (x, again)""",
     ),
+    "sizes as floats": (
+        ROWS,
+        """shape = Shape <start = 2> (x)
+        numbers = Cast <to = 1> (shape)
+        two = Constant <value_float = 2.0> ()
+        scaled = Mul (numbers, two)
+        whole = Floor (scaled)
+        again = Cast <to = 7> (whole)
+        first = Constant <value_ints = [1, 4]> ()
+        sizes = Concat <axis = 0> (first, again)
+        y = Resize <mode = "nearest"> (x, , , sizes)""",
+    ),
+    "range to a float": (
+        ROWS,
+        """zero = Constant <value_float = 0.0> ()
+        one = Constant <value_float = 1.0> ()
+        half = Constant <value_float = 0.5> ()
+        shape = Shape <start = 2, end = 3> (x)
+        number = Cast <to = 1> (shape)
+        height = Squeeze (number)
+        rows = Range (zero, height, one)
+        centres = Add (rows, half)
+        axis = Constant <value_ints = [1]> ()
+        column = Unsqueeze (centres, axis)
+        shares = Div (column, height)
+        y = Add (x, shares)""",
+    ),
     "grid, reflected": (
         GRID,
         'y = GridSample <mode = "nearest", padding_mode = "reflection"> (x, grid)',
