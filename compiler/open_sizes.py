@@ -2,8 +2,9 @@
 
 The first combination of shapes has a program of its own. Dimensions that differ in later runs
 become sizes with a range that starts at 1 and has room above the largest extent so far; the others
-keep their numbers. Dimensions whose extents were equal in all runs share a size, whatever their
-names, since operators may need them to be equal. A run that does not fit makes the ranges wider.
+keep their numbers. If a node needs more than 1, the range starts below the smallest extent so far.
+Dimensions whose extents were equal in all runs share a size, whatever their names, since operators
+may need them to be equal. A run that does not fit makes the ranges wider.
 """
 
 from __future__ import annotations
@@ -55,21 +56,24 @@ class SeenShapes:
 
     Attributes:
         first: the first combination.
-        largest: largest extent of each dimension.
+        largest, smallest: largest and smallest extent of each dimension.
         group: number of each dimension's group; dimensions of one group were always equal.
         varied: dimensions that had several extents.
         broken: derived dimensions that were not as declared.
         ranged: shapes with a size for each group that varied; None before that.
         ranges: the range of each size, and a dimension that has the size as its extent.
+        starts_at_one: whether ranges start at 1 rather than below the smallest extent.
     """
 
     first: Mapping[str, tuple[int, ...]]
     largest: Mapping[_Dimension, int]
+    smallest: Mapping[_Dimension, int]
     group: Mapping[_Dimension, int]
     varied: frozenset[_Dimension] = frozenset()
     broken: frozenset[_Dimension] = frozenset()
     ranged: Shapes | None = None
     ranges: Mapping[str, tuple[SizeRange, _Dimension]] = field(default_factory=dict)
+    starts_at_one: bool = True
 
     def covers(self, shapes: Mapping[str, tuple[int, ...]]) -> bool:
         """Whether the ranged shapes include a combination."""
@@ -125,13 +129,14 @@ class OpenSizes:
         seen = self._seen
         if seen is None:
             group = _numbered({dim: dim.of(shapes) for dim in self._open})
-            largest = {dim: dim.of(shapes) for dim in self._open}
-            seen = SeenShapes(dict(shapes), largest, group, broken=self._broken(shapes))
+            extents = {dim: dim.of(shapes) for dim in self._open}
+            seen = SeenShapes(dict(shapes), extents, extents, group, broken=self._broken(shapes))
         elif not seen.covers(shapes):
             group = _numbered({dim: (seen.group[dim], dim.of(shapes)) for dim in self._open})
             seen = replace(
                 seen,
                 largest={dim: max(seen.largest[dim], dim.of(shapes)) for dim in self._open},
+                smallest={dim: min(seen.smallest[dim], dim.of(shapes)) for dim in self._open},
                 group=group,
                 varied=seen.varied
                 | {dim for dim in self._open if dim.of(shapes) != dim.of(seen.first)},
@@ -144,13 +149,32 @@ class OpenSizes:
         """Use ranges for later combinations, after a program for them was compiled."""
         self._seen = seen
 
+    def without_ones(self, seen: SeenShapes) -> SeenShapes | None:
+        """Return narrower ranges, which start below the smallest extents; None if they do."""
+        if not seen.starts_at_one:
+            return None
+        narrower = self._with_ranges(replace(seen, starts_at_one=False))
+        return narrower if narrower.ranges != seen.ranges else None
+
     def give_up(self, seen: SeenShapes, error: TcoptError) -> None:
-        """Use a program for each combination from now on, as ranges cannot be compiled."""
+        """Use a program for each combination from now on, as ranges cannot be compiled.
+
+        If narrower ranges have a program, only combinations outside of these get their own.
+        """
+        if self._seen is not None and self._seen.ranged is not None:
+            return
         self._serves = False
         message = f"compiled for each combination of shapes: {error.message}"
         place = error.where or (str(error.node) if error.node else "")
         self.remark = Remark("compile", ", ".join(seen.ranges), place, message, missed=True)
         replay([self.remark])
+
+    def _low(self, seen: SeenShapes, dim: _Dimension) -> int:
+        """Return the lower bound for the size of a dimension: a power of two."""
+        if seen.starts_at_one:
+            return 1
+        alike = (each for each in self._open if seen.group[each] == seen.group[dim])
+        return 1 << (min(map(seen.smallest.__getitem__, alike)).bit_length() - 1)
 
     def _broken(self, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[_Dimension]:
         """Return the derived dimensions that are not as declared in a combination."""
@@ -177,7 +201,7 @@ class OpenSizes:
             if extent is None and (extent := sizes.get(seen.group[dim])) is None:
                 name = next(name for name in _names_for(dim) if name not in ranges)
                 room = max(_LEAST_ROOM, 1 << (seen.largest[dim] - 1).bit_length())
-                ranges[name] = self._dims.get(name, SizeRange(1, room)), dim
+                ranges[name] = self._dims.get(name, SizeRange(self._low(seen, dim), room)), dim
                 extent = sizes[seen.group[dim]] = ranges[name][0].size(name)
             extents[dim] = extent
             known.setdefault(dim.declared, extent)

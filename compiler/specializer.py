@@ -73,12 +73,14 @@ class Specializer(Specialization):
         if seen is None:
             return self._compile_fixed(feeds, shapes)
         problem = None
-        if seen.ranged is not None:
-            found = self._compile_ranged(seen.ranged)
+        for ranges in (seen, sizes.without_ones(seen)) if seen.ranged is not None else ():
+            if ranges is None or ranges.ranged is None:
+                continue
+            found = self._compile_ranged(ranges.ranged)
             if not isinstance(found, TcoptError):
-                sizes.accept(seen)
+                sizes.accept(ranges)
                 return found
-            problem = found
+            problem = problem or found
         program = self._compile_fixed(feeds, shapes)
         # Errors that every program of this combination has are not those of ranges.
         if problem is not None:

@@ -73,11 +73,18 @@ def test_attention_with_an_open_length():
     assert [model.compiles(n, 8) for n in (4, 9, 1, 8, 16, 13)] == [1, 1, 0, 0, 0, 0]
 
 
+def test_ranges_start_below_the_smallest_size_if_one_is_too_few():
+    net = Network("squeezed")
+    model = Counted(model_of(net, net.add("Squeeze", net.input("x", ["n", 1, 4]))))
+    sizes = (5, 7, 4, 3, 2, 1, 6, 1)
+    assert [model.compiles(n, 1, 4) for n in sizes] == [1, 1, 0, 1, 0, 1, 0, 0]
+
+
 def test_models_without_a_program_for_a_range_have_one_for_each_shape():
     net = Network("squeezed")
     model = Counted(model_of(net, net.add("Squeeze", net.input("x", ["n", 1, 4]))))
     with collect_remarks() as remarks:
-        assert [model.compiles(n, 1, 4) for n in (3, 5, 6, 3)] == [1, 1, 1, 0]
+        assert [model.compiles(n, 1, 4) for n in (1, 5, 6, 1)] == [1, 1, 1, 0]
     (remark,) = (remark for remark in remarks if remark.by == "compile")
     assert remark.subject == "n" and remark.missed and "Squeeze" in str(remark)
     explained = model.compiled.explain({"x": np.ones((7, 1, 4), np.float32)})
