@@ -11,6 +11,7 @@ from onnx import GraphProto, ValueInfoProto
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
+from tcopt.compiler.donations import donate
 from tcopt.compiler.host import declare_kernels, take_kernels, take_sequences
 from tcopt.compiler.kernel_builder import KernelBuilder
 from tcopt.compiler.options import CompileOptions
@@ -77,6 +78,10 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
             builder.expect(found.module)
             report.took("import", start)
             declared = _Declared.of(found.module)
+            # Later stages read the inputs again.
+            is_whole = options.stage is None and not isinstance(found, Staged)
+            if options.kind.updates_inputs and is_whole:
+                donate(found.module, options.donate)
             sizes, defined = _sizes_of(found.module), _defined_in(found.module)
             if sizes and not options.kind.serves_sizes:
                 raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)

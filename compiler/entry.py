@@ -44,6 +44,7 @@ def compile(
     shapes: Shapes | None = None,
     values: Values | None = None,
     dims: Mapping[str, GivenSize] | None = None,
+    donate: Mapping[str, str] | None = None,
     programs_kept: int = PROGRAMS_KEPT,
     progress: Progress | None = None,
     cache: bool = True,
@@ -76,6 +77,9 @@ def compile(
             `"1..512"` or `(1, 512)`. One program then serves all sizes in the range. If a model has
             no such program, that is an error, unless the range ends in `?`, as in `"1..512?"`: the
             model is then compiled for each size when it is first run.
+        donate: outputs that may be computed in the memory of an input, by the name of the input,
+            as in `{"past": "present"}`: an update of a few elements then does not copy the others.
+            See `Model.run` and docs/states.md.
         programs_kept: maximum number of combinations kept in memory, see `Model.programs_kept`.
         progress: called before each step and at the end.
         cache: whether to use the disk cache of programs and kernels; see `compiler.program_cache`
@@ -108,6 +112,7 @@ def compile(
             shapes=shapes,
             values=values,
             dims=dims,
+            donate=donate,
             programs_kept=programs_kept,
             progress=progress,
             cache=cache,

@@ -36,6 +36,7 @@ class CompileOptions(ImportOptions):
     Attributes:
         lock: the lock file to apply.
         timed: whether the program records the times of its kernels and the remarks of its compile.
+        donate: outputs that may overwrite an input, by the name of the input.
         device: device that models run on; `target` names its machine.
     """
 
@@ -45,6 +46,7 @@ class CompileOptions(ImportOptions):
     passes: Mapping[str, str] = field(default_factory=dict[str, str], metadata=CODE)
     lock: Lock | None = field(default=None, metadata=CODE)
     timed: bool = field(default=False, metadata=CODE)
+    donate: Mapping[str, str] = field(default_factory=dict[str, str], metadata=CODE)
     device: DeviceName | None = field(default=None, metadata=NO_CODE)
     programs_kept: int = field(default=PROGRAMS_KEPT, metadata=NO_CODE)
     progress: Progress | None = field(default=None, metadata=NO_CODE)

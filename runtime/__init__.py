@@ -2,6 +2,7 @@
 
 from tcopt.runtime.model import Model, TensorSpec
 from tcopt.runtime.saved import load
+from tcopt.runtime.session import Session
 from tcopt.runtime.stopping import Cancellation
 
-__all__ = ["Cancellation", "Model", "TensorSpec", "load"]
+__all__ = ["Cancellation", "Model", "TensorSpec", "Session", "load"]

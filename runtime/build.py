@@ -23,6 +23,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
+from tcopt.dialects.graph.core.donation import IN_PLACE, pairs_of
 from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
@@ -228,8 +229,10 @@ def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """Return the outputs; values of defined sizes and checks are last."""
     checks = len(specs) - _count(module, "graph.checks")
     sizes = checks - _count(module, "graph.sizes")
+    in_place = pairs_of(module, IN_PLACE)
+    own = _with_texts(module, TEXT_OUTPUTS, specs[:sizes])
     return [
-        *_with_texts(module, TEXT_OUTPUTS, specs[:sizes]),
+        *(spec._replace(in_place_of=in_place.get(spec.name, "")) for spec in own),
         *(spec._replace(kind=Kind.SIZE) for spec in specs[sizes:checks]),
         *(spec._replace(kind=Kind.CHECK) for spec in specs[checks:]),
     ]

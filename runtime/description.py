@@ -42,6 +42,7 @@ def spec_facts(spec: TensorSpec, symbols: Sequence[Symbol] = ()) -> dict[str, An
         **({"dims": list(spec.dims)} if spec.dims else {}),
         **({"any_rank": True} if spec.any_rank else {}),
         **({} if spec.kind is Kind.TENSOR else {"kind": spec.kind.value}),
+        **({"in_place_of": spec.in_place_of} if spec.in_place_of else {}),
     }
 
 
@@ -64,6 +65,7 @@ def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) ->
         dims,
         facts.flag("any_rank") if "any_rank" in facts else False,
         _kind(facts),
+        facts.text("in_place_of") if "in_place_of" in facts else "",
     )
     if bytes_of(spec) > MOST_BYTES:
         facts.refuse("shape", f"is that of a tensor larger than {MOST_BYTES} bytes")
@@ -165,12 +167,17 @@ def argument_facts(
     symbols: Sequence[Symbol] = (),
 ) -> list[int]:
     """Return the argument description that is stored in code, as 64-bit integers: the size of each
-    argument in bytes, and a hash of the tensors' types and shapes, and of the sizes.
+    argument in bytes, and a hash of the tensors' types and shapes, the sizes, and the inputs that
+    results overwrite.
     """
     text = " to ".join(
         ", ".join(f"{spec.dtype.name}{list(spec.shape)}" for spec in specs)
         for specs in (inputs, outputs)
     )
+    names = [spec.name for spec in inputs]
+    in_place = [names.index(o.in_place_of) if o.in_place_of in names else -1 for o in outputs]
+    if any(number >= 0 for number in in_place):
+        text += f" in place of {in_place}"
     if symbols:
         text += f" for {sizes_facts(symbols)}"
     types = hashlib.blake2b(text.encode(), digest_size=8).digest()

@@ -8,6 +8,8 @@ aligned to 64 bytes) and a workspace. `model.so.json` describes their names, sha
 three files belong together: they are written atomically, and the description has a digest of the
 other two, which `check_library` compares.
 
+A result whose entry has `in_place_of` overwrites that input; its own argument is not accessed.
+
 A size is an `int64_t`: the value of a name in the shapes of inputs and outputs. Arrays have these
 extents, and need no room after them.
 
@@ -145,4 +147,5 @@ def _argument(role: str, spec: TensorSpec) -> dict[str, Any]:
         "name": spec.name,
         "shape": [str(d) if isinstance(d, Size) else d for d in spec.shape],
         "dtype": spec.dtype.name,
+        **({"in_place_of": spec.in_place_of} if spec.in_place_of else {}),
     }

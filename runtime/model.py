@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -41,7 +41,6 @@ PROGRAMS_KEPT = 16
 
 _MOST_ACCEPTED = 1024
 """Number of combinations of shapes whose program is known without a check."""
-
 
 _MODELS: WeakSet[Model] = WeakSet()
 
@@ -233,6 +232,7 @@ class Model:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
         seed: int | None = None,
+        donate: Iterable[str] = (),
     ) -> list[Any]:
         """Run the model.
 
@@ -250,8 +250,8 @@ class Model:
             timeout: time limit of the run in seconds, which includes waiting for another run and
                 compiling for new shapes.
             cancellation: allows another thread to stop the run.
-            seed: of random operators that have no seed of their own; runs with equal seeds return
-                equal results, runs without a seed draw new numbers.
+            seed: seed of random operators without one of their own, which else draw new numbers.
+            donate: names of inputs whose arrays the run may overwrite, see docs/states.md.
         Returns:
             An array for each output, or the tensor of `out`, or a list or None as for inputs.
         Raises:
@@ -264,8 +264,8 @@ class Model:
         if timeout is not None or cancellation is not None:
             control = Control(timeout, cancellation)
         options = self._options
-        if out is not None or on_device or stream is not None:
-            options = RunOptions.of(self, out, stream, on_device=on_device)
+        if out is not None or on_device or stream is not None or donate:
+            options = RunOptions.of(self, out, stream, on_device=on_device, donate=donate)
         if seed is not None:
             with seeded(seed):
                 return self.run_under(control, feeds, outputs, options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from tcopt.runtime.addresses import address_of
 from tcopt.runtime.checks import CheckMemory, split_checks, split_keys, split_sizes
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
+from tcopt.runtime.in_place import InPlaceResults
 from tcopt.runtime.loading import EntryPoint, check_runs_here
 from tcopt.runtime.outputs import OutputPool, align
 from tcopt.runtime.profile import TimedKernel
@@ -145,6 +146,7 @@ class Program:
         self._pools = [OutputPool(as_code_has_it(spec)) for spec in self.outputs]
         texts = [s for s in (*self.inputs, *self.outputs) if is_text(s.dtype)]
         called = bool(self.host_functions)
+        self._in_place = InPlaceResults(self.inputs, self.outputs)
         self._texts = None
         if called or texts:
             self._texts = Texts(self.strings, self.inputs, self.outputs, called=called)
@@ -264,9 +266,11 @@ class Program:
             else:
                 memory.append(None)
         if self._texts is not None:
-            results = self._texts.run(lambda a: self._run(a, threads, control, memory), feeds)
+            results = self._texts.run(
+                lambda a: self._run(a, threads, control, memory, options.donate), feeds
+            )
         else:
-            results = self._run(feeds, threads, control, memory)
+            results = self._run(feeds, threads, control, memory, options.donate)
         return deliver(self.outputs, results, options.out)
 
     def _sizes_of(self, feeds: Sequence[Array]) -> RunSizes:
@@ -278,11 +282,13 @@ class Program:
         threads: int | None,
         control: Control | None,
         memory: Sequence[Array | None] | None = None,
+        donated: Collection[str] = (),
     ) -> list[Array]:
         """Run on arrays in the code's representation, in which strings are indices.
 
         Args:
             memory: arrays that the code writes outputs to; None for a new one.
+            donated: names of inputs that the code may overwrite.
         """
         entry = self.entry
         entry.threads = threads or default_threads()
@@ -290,6 +296,8 @@ class Program:
         values, shapes = self._sizes_of(feeds)
         if values:
             self._size_values[:] = values
+        if self._in_place.inputs:
+            feeds, memory = self._in_place.prepare(feeds, donated, memory, self._pools)
         if self.keys:
             feeds = [*feeds, *(new_key() for _ in self.keys)]
         for position, array in enumerate(feeds):

@@ -35,6 +35,7 @@ class RunOptions:
             it waits for the run.
         on_device: leave results in the device's memory.
         out: tensors to write outputs to, by output name.
+        donate: names of inputs whose arrays the run may overwrite.
         given: the caller's objects that the tensors in `out` were made from.
     """
 
@@ -43,17 +44,24 @@ class RunOptions:
     on_device: bool = False
     out: Mapping[str, Tensor] = field(default_factory=dict[str, Tensor])
     given: Mapping[str, object] = field(default_factory=dict[str, object])
+    donate: frozenset[str] = frozenset()
 
     @classmethod
     def of(
-        cls, model: Runnable, out: Any, stream: int | None, *, on_device: bool = False
+        cls,
+        model: Runnable,
+        out: Any,
+        stream: int | None,
+        *,
+        on_device: bool = False,
+        donate: Iterable[str] = (),
     ) -> RunOptions:
         """Return the options of a run of a model.
 
         Args:
             out: destination tensors of any library, by output name or in the order of the
                 outputs; None to allocate the results.
-            stream, on_device: as attributes.
+            stream, on_device, donate: as attributes.
         Raises:
             InputError: an option is illegal for the model.
         """
@@ -64,7 +72,13 @@ class RunOptions:
             )
         given = _by_name(model.outputs, out)
         tensors = destinations(model.outputs, given, model.open_device)
-        return cls(model.device, stream, bool(on_device), tensors, given)
+        donated = frozenset(donate)
+        known = {spec.name for spec in model.inputs}
+        if isinstance(donate, str) or not donated <= known:
+            raise InputError(
+                f"donate is the names of inputs, not {donate!r}", hint=f"they are {sorted(known)}"
+            )
+        return cls(model.device, stream, bool(on_device), tensors, given, donated)
 
     def returned(self, names: Sequence[str], results: list[Any]) -> list[Any]:
         """Return the results, with the caller's own object for each output in `out`."""
@@ -76,6 +90,7 @@ class RunOptions:
 class Runnable(Protocol):
     """Protocol of models that can be run."""
 
+    inputs: list[TensorSpec]
     outputs: list[TensorSpec]
 
     @property

@@ -35,6 +35,8 @@ class TensorSpec(NamedTuple):
     A dimension that the model leaves open is None or the name of its symbol, until it is fixed.
     `dims` keeps the names after that; it is empty if no name is known. A dimension of a program for
     a range of sizes is a `Size`.
+
+    An output that is in the memory of an input names it in `in_place_of`.
     """
 
     name: str
@@ -43,6 +45,7 @@ class TensorSpec(NamedTuple):
     dims: tuple[int | str | None, ...] = ()
     any_rank: bool = False
     kind: Kind = Kind.TENSOR
+    in_place_of: str = ""
 
     def __str__(self) -> str:
         kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, "

@@ -214,6 +214,7 @@ class CpuKind(TargetKind):
     precisions = (PRECISE, "bf16")
     serves_sizes = True
     computes_sizes = True
+    updates_inputs = True
 
     @property
     def facts(self) -> type[CpuTargetAttr]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -86,6 +86,7 @@ class TargetKind(ABC):
         is_simulated: whether its machines are simulated, so that measured times are exact.
         serves_sizes: whether one program can serve a range of sizes.
         computes_sizes: whether a program can also compute sizes, and have loops that data ends.
+        updates_inputs: whether programs can overwrite donated inputs with results.
     """
 
     name: ClassVar[str]
@@ -95,6 +96,7 @@ class TargetKind(ABC):
     is_simulated: ClassVar[bool] = False
     serves_sizes: ClassVar[bool] = False
     computes_sizes: ClassVar[bool] = False
+    updates_inputs: ClassVar[bool] = False
 
     # Facts about the hardware.
 

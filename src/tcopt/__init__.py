@@ -24,7 +24,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
     from tcopt.dialects.te import api as te
-    from tcopt.runtime import Cancellation, Model, load
+    from tcopt.runtime import Cancellation, Model, Session, load
     from tcopt.schedules import Schedule
     from tcopt.quantization.entry import quantize
     from tcopt.tuner.entry import tune
@@ -34,6 +34,7 @@ _HOMES = {
     "pipeline": "tcopt.compiler",
     "Cancellation": "tcopt.runtime",
     "Model": "tcopt.runtime",
+    "Session": "tcopt.runtime",
     "load": "tcopt.runtime",
     "Schedule": "tcopt.schedules",
     "quantize": "tcopt.quantization.entry",
@@ -53,6 +54,7 @@ __all__ = [
     "Cancellation",
     "Model",
     "Schedule",
+    "Session",
     "compile",
     "load",
     "pipeline",

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr, IndexType, ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.graph.core.donation import in_place_results
 from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.dialects.size import buffer_types, extents_of, sized
 from tcopt.support.arithmetic.sizes import evaluate
@@ -53,8 +54,16 @@ def entry_arguments(
     arrays += _new_arrays(entry, len(arrays), own, sizes or {}, known)
     if isinstance(entry, func.FuncOp) and is_planned:
         arrays += _planned(module, entry)
-        return EntryArguments(arrays, arrays[end - outputs if outputs else 0 : end])
-    return EntryArguments(arrays, arrays[len(feeds) : end] or arrays)
+        return EntryArguments(
+            arrays, _results(module, arrays, end - outputs if outputs else 0, end)
+        )
+    return EntryArguments(arrays, _results(module, arrays, len(feeds), end) or arrays)
+
+
+def _results(module: ModuleOp, arrays: Sequence[Array], first: int, end: int) -> list[Array]:
+    """Return the arrays of results: arguments from `first` to `end`, or inputs that they are in."""
+    in_place = in_place_results(module)
+    return [arrays[in_place.get(n - first, n)] for n in range(first, end)]
 
 
 def _new_arrays(

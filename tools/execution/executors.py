@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
-    ArrayAttr,
     ContainerType,
     FunctionType,
     MemRefType,
@@ -23,6 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
+from tcopt.dialects.graph.core.donation import names_in
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.dtypes import numpy_dtype
 
@@ -111,19 +111,12 @@ def outputs_of(module: ModuleOp) -> int:
 
 def input_names(module: ModuleOp) -> list[str]:
     """Return the names of the model's inputs, if the module has them."""
-    return _names(module, "graph.inputs")
+    return names_in(module, "graph.inputs")
 
 
 def output_names(module: ModuleOp) -> list[str]:
     """Return the names of the model's outputs, if the module has them."""
-    return _names(module, "graph.outputs")
-
-
-def _names(module: ModuleOp, key: str) -> list[str]:
-    attribute = module.attributes.get(key)
-    if not isinstance(attribute, ArrayAttr):
-        return []
-    return [item.data for item in attribute if isinstance(item, StringAttr)]
+    return names_in(module, "graph.outputs")
 
 
 def _array_type(type_: Attribute) -> tuple[tuple[int | None, ...], np.dtype[Any]]:

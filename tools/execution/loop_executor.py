@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.utils.hints import isa
 
 from tcopt.backends.llvm.jit_link import link_objects
 from tcopt.backends.llvm.stop_flag import StopFlag
 from tcopt.dialects import loop
+from tcopt.dialects.graph.core.donation import in_place_results, names_in
 from tcopt.dialects.size import extents_of, size_arguments
 from tcopt.interpreters.host_calls import host_call, run_host_call, strings_of
 from tcopt.interpreters.plain_loop import PlainFunction, translate
@@ -176,8 +177,9 @@ def run_module(module: ModuleOp, inputs: Sequence[Array], *, order: int = 0) -> 
         run_func(found[0], arrays, order=order)
     else:
         raise InputError("the module has neither @main nor a single function to run")
-    outputs = module.attributes.get("graph.outputs")
-    return arrays[-len(outputs) if isinstance(outputs, ArrayAttr) and len(outputs) else -1 :]
+    first = len(arrays) - (len(names_in(module, "graph.outputs")) or 1)
+    in_place = in_place_results(module)
+    return [arrays[in_place.get(n - first, n)] for n in range(first, len(arrays))]
 
 
 def _complete(block: Block, inputs: Sequence[Array]) -> list[Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from xdsl.builder import Builder
@@ -25,6 +25,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop, te
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.constant import ConstantOp
+from tcopt.dialects.graph.core.donation import DONATED, IN_PLACE, names_in, pairs_of, set_pairs
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights, weights_of
@@ -45,7 +46,7 @@ from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, producer_of
-from tcopt.passes.loop.bufferize.overwrites import find_overwrites
+from tcopt.passes.loop.bufferize.overwrites import find_overwrites, updated_argument
 from tcopt.passes.loop.bufferize.stage_nests import AnyMemRef, copy_function, memref_of
 from tcopt.passes.loop.bufferize.time_loops import TimeLoop
 from tcopt.support.arithmetic.sizes import (
@@ -68,6 +69,7 @@ class HostLowering:
         buffers: the buffer of each tensor.
         joins: values that are stored inside another value's buffer.
         targets: functions that return the buffer to which a call must write a result.
+        donated: arguments of the function that are overwritten by a result.
         overwrites: ops whose first result overwrites an operand.
         forwarded: those of them whose operand is computed in the result's target buffer.
         builder: insertion point of calls and views.
@@ -87,6 +89,7 @@ class HostLowering:
         self.targets: dict[SSAValue, Callable[[], SSAValue]] = {}
         self.joins = Joins()
         self.wholes: dict[SSAValue, SSAValue] = {}
+        self.donated: set[SSAValue] = set()
         self.overwrites: set[Operation] = set()
         self.forwarded: set[Operation] = set()
         self.builder = self.setup = Builder(InsertPoint.at_end(module.body.block))
@@ -108,6 +111,7 @@ class HostLowering:
         self.builder = self.setup = Builder(InsertPoint.at_end(block))
         self.sizes = self._size_values(sizes)
         self.buffers, self.targets, self.joins, self.wholes = {}, {}, Joins(), {}
+        self.donated = set()
         for source, argument in zip(old.args, block.args, strict=False):
             argument.name_hint = source.name_hint
             self.buffers[source] = argument
@@ -115,8 +119,9 @@ class HostLowering:
         if not isinstance(last, func.ReturnOp):
             raise PassFailedError("does not end in func.return", op=function)
         outputs = block.args[len(old.args) : len(arg_types)]
+        in_place = self._donate(function, last) if function.sym_name.data == "main" else {}
         results = list(zip(last.arguments, outputs, strict=True))
-        pending = self._choose_targets(function, results)
+        pending = self._choose_targets(function, results, in_place)
         self.forward_targets(old, function.location)
         self.lower_ops(old)
         for value, argument in pending:
@@ -133,15 +138,51 @@ class HostLowering:
         new.location = function.location
         return new
 
+    def _donate(self, function: func.FuncOp, last: func.ReturnOp) -> dict[int, int]:
+        """Choose the donated arguments that are overwritten by their result.
+
+        Returns:
+            The number of the argument in whose buffer a result is, by the number of the result.
+        """
+        block = function.body.block
+        inputs = names_in(self.module, "graph.inputs")
+        outputs = names_in(self.module, "graph.outputs")
+        pairs = {
+            block.args[inputs.index(name)]: outputs.index(result)
+            for name, result in pairs_of(self.module, DONATED).items()
+        }
+        overwrites = find_overwrites(block, pairs)
+        found = {
+            number: argument.index
+            for argument, number in pairs.items()
+            if updated_argument(last.arguments[number], overwrites) is argument
+            and last.arguments[number].type == argument.type
+        }
+        self.donated = {block.args[index] for index in found.values()}
+        set_pairs(self.module, IN_PLACE, {outputs[n]: inputs[i] for n, i in found.items()})
+        return found
+
     def _choose_targets(
-        self, function: func.FuncOp, results: Sequence[tuple[SSAValue, SSAValue]]
+        self,
+        function: func.FuncOp,
+        results: Sequence[tuple[SSAValue, SSAValue]],
+        in_place: Container[int],
     ) -> list[tuple[SSAValue, SSAValue]]:
-        """Let calls write results in place, and return the results that need a copy."""
+        """Let calls write results in place, and return the results that need a copy.
+
+        Args:
+            in_place: numbers of the results in the buffer of an argument.
+        """
         pending: list[tuple[SSAValue, SSAValue]] = []
+        placed = {origin_of(value) for n, (value, _) in enumerate(results) if n in in_place}
         for position, (value, argument) in enumerate(results):
             argument.name_hint = f"out{position}" if len(results) > 1 else "out"
             producer, whole = producer_of(value), origin_of(value)
-            if is_join(whole) and whole not in self.wholes:
+            if position in in_place:
+                continue
+            if whole in placed:
+                pending.append((value, argument))
+            elif is_join(whole) and whole not in self.wholes:
                 self.wholes[whole] = self.bytes_of(argument, function.location)
             elif producer is None or producer in self.targets:
                 pending.append((value, argument))
@@ -165,7 +206,7 @@ class HostLowering:
         self.joins.add(block, {*self.targets, *self.wholes})
         self.overwrites |= {
             op
-            for op, origin in find_overwrites(block).items()
+            for op, origin in find_overwrites(block, self.donated).items()
             if op in self.forwarded
             or not {op.results[0], origin} & {*self.targets, *self.joins.places}
         }

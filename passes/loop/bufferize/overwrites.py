@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tcopt.dialects import te
 from tcopt.dialects.graph.core.interfaces import GraphOp
@@ -13,11 +13,14 @@ from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.passes.loop.bufferize.joins import origin_of
 
 
-def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
+def find_overwrites(block: Block, donated: Container[SSAValue] = ()) -> dict[Operation, SSAValue]:
     """Return the ops of a block that may overwrite an operand, with the value to overwrite.
 
-    The operand must be computed in the block, and the op must be the last reader of it or of any
-    view of it. Arguments and weights are never overwritten.
+    The operand must be computed in the block or donated, and the op must be the last reader of it
+    or of any view of it. Weights and other arguments are never overwritten.
+
+    Args:
+        donated: arguments of the block that may be overwritten.
     """
     positions = {op: i for i, op in enumerate(block.ops)}
     found: dict[Operation, SSAValue] = {}
@@ -25,8 +28,7 @@ def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
         if not isinstance(op, OpaqueOp) or op.OVERWRITES is None:
             continue
         origin = origin_of(op.operands[op.OVERWRITES])
-        owner = origin.owner
-        if not isinstance(owner, te.CallOp | OpaqueOp) or owner.parent is not block:
+        if origin not in donated and not _is_computed(origin, block):
             continue
         others = list(_readers(origin))
         others.remove(op)
@@ -34,6 +36,20 @@ def find_overwrites(block: Block) -> dict[Operation, SSAValue]:
         if all(positions.get(other, len(positions)) < positions[op] for other in others):
             found[op] = origin
     return found
+
+
+def updated_argument(value: SSAValue, overwrites: Mapping[Operation, SSAValue]) -> SSAValue:
+    """Return the value whose buffer holds `value` after a chain of overwrites, or its origin."""
+    origin = origin_of(value)
+    while isinstance(origin, OpResult) and origin.index == 0 and origin.op in overwrites:
+        origin = origin_of(overwrites[origin.op])
+    return origin
+
+
+def _is_computed(value: SSAValue, block: Block) -> bool:
+    """Whether a call or an opaque op of the block computes a value."""
+    owner = value.owner
+    return isinstance(owner, te.CallOp | OpaqueOp) and owner.parent is block
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:

@@ -1,0 +1,32 @@
+"""Donated inputs of a compile: which results may overwrite an input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+
+from tcopt.dialects.graph.core.donation import DONATED, names_in, set_pairs
+from tcopt.support.errors import InputError
+
+
+def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
+    """Permit results of an imported module to overwrite inputs.
+
+    Args:
+        pairs: name of the result by name of the input.
+    Raises:
+        InputError: there is no such input or output, or two inputs have the same output.
+    """
+    inputs, outputs = names_in(module, "graph.inputs"), names_in(module, "graph.outputs")
+    for what, names, known in (
+        ("input", pairs.keys(), inputs),
+        ("output", pairs.values(), outputs),
+    ):
+        for name in names:
+            if name not in known:
+                message = f'donate names {what} "{name}", which the model does not have'
+                raise InputError(message, hint=f"its {what}s are {', '.join(known)}")
+    if len({*pairs.values()}) < len(pairs):
+        raise InputError("donate gives several inputs to one output", hint="give one of them")
+    set_pairs(module, DONATED, pairs)

@@ -1,0 +1,47 @@
+"""Donated inputs: results of a model that may use, or use, the memory of an input.
+
+The module attribute `graph.donated = {past = "present"}` permits @main to overwrite the input
+`past` with the result `present`. Bufferization decides where it does so: a host function on buffers
+has `graph.in_place = {present = "past"}` for each result that is in the buffer of an input. The
+buffer argument of such a result is not accessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+
+DONATED = "graph.donated"
+IN_PLACE = "graph.in_place"
+
+
+def set_pairs(module: ModuleOp, key: str, pairs: Mapping[str, str]) -> None:
+    """Set a module attribute to pairs of names; remove it if there are none."""
+    if pairs:
+        module.attributes[key] = DictionaryAttr({a: StringAttr(b) for a, b in pairs.items()})
+    else:
+        module.attributes.pop(key, None)
+
+
+def pairs_of(module: ModuleOp, key: str) -> dict[str, str]:
+    """Return the pairs of names in a module attribute; {} without it."""
+    found = module.attributes.get(key)
+    if not isinstance(found, DictionaryAttr):
+        return {}
+    return {a: b.data for a, b in found.data.items() if isinstance(b, StringAttr)}
+
+
+def names_in(module: ModuleOp, key: str) -> list[str]:
+    """Return the names in the module attribute `graph.inputs` or `graph.outputs`; [] without."""
+    found = module.attributes.get(key)
+    if not isinstance(found, ArrayAttr):
+        return []
+    return [name.data for name in found if isinstance(name, StringAttr)]
+
+
+def in_place_results(module: ModuleOp) -> dict[int, int]:
+    """Return the number of the input whose buffer a result is in, by the number of the result."""
+    inputs, outputs = names_in(module, "graph.inputs"), names_in(module, "graph.outputs")
+    pairs = pairs_of(module, IN_PLACE)
+    return {outputs.index(result): inputs.index(name) for result, name in pairs.items()}
