@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.core.donation import DONATED, names_in, set_pairs
 from tcopt.support.errors import InputError
@@ -18,7 +19,8 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
     Raises:
         InputError: there is no such input or output, or two inputs have the same output.
     """
-    inputs, outputs = names_in(module, "graph.inputs"), names_in(module, "graph.outputs")
+    inputs = _own_names(module, "graph.inputs", "graph.keys")
+    outputs = _own_names(module, "graph.outputs", "graph.checks")
     for what, names, known in (
         ("input", pairs.keys(), inputs),
         ("output", pairs.values(), outputs),
@@ -30,3 +32,9 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
     if len({*pairs.values()}) < len(pairs):
         raise InputError("donate gives several inputs to one output", hint="give one of them")
     set_pairs(module, DONATED, pairs)
+
+
+def _own_names(module: ModuleOp, key: str, added: str) -> list[str]:
+    """Return the names of the model's own inputs or outputs, which precede those added."""
+    names, count = names_in(module, key), module.attributes.get(added)
+    return names[: len(names) - (count.value.data if isa(count, IntegerAttr) else 0)]

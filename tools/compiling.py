@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tcopt.tools.command_line.cli import inserted_passes, wanted_tuning
 from tcopt.tools.command_line.progress import CompileProgress
-from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_shapes
+from tcopt.tools.command_line.shapes import dims_text, parse_dims, parse_donations, parse_shapes
 
 if TYPE_CHECKING:
     from tcopt.compiler.options import CompileOptions
@@ -69,6 +69,7 @@ def compile_arguments(args: argparse.Namespace, feeds: Arrays | None = None) -> 
         **found,
         "shapes": shapes | parse_shapes(args.shape),
         "dims": parse_dims(args.dim),
+        "donate": parse_donations(given.get("donate", ())),
         "cache": not given.get("no_cache"),
         "limits": parse_limits(args.limit),
         "follow_links": args.follow_links,

@@ -37,6 +37,13 @@ def _argument_parser() -> argparse.ArgumentParser:
     add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
     cli.add_shapes(parser)
     cli.add_deciding_inputs(parser)
+    add(
+        "--donate",
+        action="append",
+        default=[],
+        metavar="INPUT=OUTPUT",
+        help="the output may be computed in the memory of the input, see docs/states.md",
+    )
     add("--time-passes", action="store_true", help="with --compile-to: time each pass (stderr)")
     add(
         "--explain",
@@ -119,6 +126,9 @@ def _compile(args: argparse.Namespace) -> int:
 
 
 def _print_level(args: argparse.Namespace) -> int:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tcopt.compiler.donations import donate
     from tcopt.compiler.driver import lower
     from tcopt.compiler.passes import passes_of, shared_context
     from tcopt.frontends.onnx.importer import import_first_stage
@@ -129,7 +139,14 @@ def _print_level(args: argparse.Namespace) -> int:
 
     options = options_of(args, read_arrays(args.input))
     phases = up_to(options.phases, args.compile_to)
-    ctx, read = shared_context(), partial(import_first_stage, args.model, options)
+    ctx = shared_context()
+
+    def read() -> ModuleOp:
+        module = import_first_stage(args.model, options)
+        if options.kind.updates_inputs:
+            donate(module, options.donate)
+        return module
+
     module = read()
     instruments: list[Instrument] = [PassTimer()] if args.time_passes else []
     try:

@@ -36,6 +36,7 @@ OTHERS: dict[str, list[Any]] = {
     "passes": [{"before:te": "dce"}],
     "lock": [Lock(Path("a"), False, "0"), Lock(Path("a"), False, "1"), Lock(Path("a"), True, "0")],
     "timed": [True],
+    "donate": [{"a": "x"}, {"a": "y"}],
     "device": [1],
     "programs_kept": [3],
     "progress": [print],

@@ -45,6 +45,21 @@ def parse_dims(texts: Sequence[str]) -> dict[str, GivenSize]:
     return dims
 
 
+def parse_donations(texts: Sequence[str]) -> dict[str, str]:
+    """Return outputs by the names of donated inputs.
+
+    Raises:
+        InputError: a text is not `input=output`.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, result = text.partition("=")
+        if not equals:
+            raise InputError(f"'{text}' is not a donation", hint="write 'past=present'")
+        found[name] = result
+    return found
+
+
 def dims_text(extents: Mapping[str, int]) -> str:
     """Format named dimensions as `batch = 2, seq = 5`."""
     return ", ".join(f"{name} = {extent}" for name, extent in extents.items())
