@@ -46,7 +46,8 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
           ...
 
     Both factors are 0 beyond the end of a reduction. Other points outside of the old extents
-    compute arbitrary results, which nothing reads.
+    compute arbitrary results, which nothing reads. A spatial extent that is a size is rounded up
+    from its upper bound.
 
     Args:
         block: a contraction of two operands that is not tiled yet. It writes a buffer allocated by
@@ -62,11 +63,13 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
         reason = f"{list(multiples)} are not {len(pattern.extents)} positive numbers"
         raise illegal(_NAME, "multiples", reason, op=block)
     padded = [ceil(n / m) * m for n, m in zip(pattern.extents, multiples, strict=True)]
-    grown = [p for p, n in enumerate(pattern.extents) if padded[p] != n]
+    live = block.live_domain
+    # Whole tiles up to the upper bound; those beyond a size are outside of the grid.
+    grown = [p for p, n in enumerate(live) if multiples[p] > 1 and padded[p] != n]
     if not grown:
         return
     for position in grown:
-        if not isinstance(block.live_domain[position], int):
+        if position in pattern.reduce and not isinstance(live[position], int):
             reason = f"{value_label(block.iter_vars[position])} runs over a size"
             raise illegal(_NAME, "block", reason, op=block)
     loops = {position: _own_loop(block, position) for position in grown}
@@ -84,7 +87,7 @@ def pad_einsum(state: State, block: BlockOp, multiples: Sequence[int]) -> None:
     shape = list(extents_of(output.result.type))
     for position, (dim, _) in variables_of(writes_of(block, output.result)[0], block).items():
         if position in grown:
-            shape[dim] = max(shape[dim], padded[position])
+            shape[dim] = max(upper_bound(shape[dim]), padded[position])
     with_shape(output, shape)
 
 
@@ -220,5 +223,5 @@ class _Copy:
         shape = extents_of(self.buffer.type)
         with_shape(
             self.alloc,
-            [old if upper_bound(old) >= n else n for n, old in zip(reach, shape, strict=True)],
+            [max(upper_bound(old), n) for n, old in zip(reach, shape, strict=True)],
         )

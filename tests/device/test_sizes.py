@@ -196,6 +196,21 @@ def test_grids_grow_with_sizes() -> None:
     assert blocks(17) >= blocks(1) + 16
 
 
+def test_tiles_of_tensor_cores_end_at_sizes(machine: CudaMachine) -> None:
+    text = "(float16[n, 32] x, float16[32, 40] w) => (float16[n, 40] y) { y = MatMul(x, w) }"
+    source = model(Case(text, {}))
+    found = tcopt.compile(source, "cuda:sm_80", dims={"n": (1, 70)}, workers=0)
+    assert isinstance(found.program, DeviceProgram) and "mma.sync" in found.program.source
+    rng = np.random.default_rng(0)
+    w = rng.integers(-3, 4, (32, 40)).astype(np.float16)
+    for n in (1, 16, 33, 70):
+        x = rng.integers(-3, 4, (n, 32)).astype(np.float16)
+        (y,) = run_on_cuda(found, {"x": x, "w": w})
+        np.testing.assert_array_equal(y, x @ w)
+    blocks = [int(np.prod(grid)) for _, grid, _ in machine.launches]
+    assert blocks[0] < blocks[-1]
+
+
 def test_sessions_have_a_graph_for_each_combination(machine: CudaMachine, tmp_path: Path) -> None:
     source = model(CASES["rows"])
     session = loaded("rows", tmp_path).session()
