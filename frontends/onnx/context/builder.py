@@ -107,6 +107,7 @@ class GraphBuilder:
         self.extents: dict[SSAValue, SSAValue] = {}
         self.may_bound = False
         self.defines = False
+        self._defined: dict[SSAValue, Extent] = {}
         self.depth = 0
         self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
@@ -299,12 +300,20 @@ class GraphBuilder:
         return names_of(found)
 
     def define_size(self, name: str, count: SSAValue, high: int) -> Extent:
-        """Return the size that an integer tensor with one element has when the program runs."""
+        """Return the size that an integer tensor with one element has when the program runs.
+
+        The same integer is the same size, so that operators accept equal extents.
+        """
+        known = self._defined.get(count)
+        if known is not None and upper_bound(known) <= high:
+            return known
+        name = re.sub(r"\W|^(?=\d)", "_", name)
         taken = {symbol.name for symbol in symbols_in(self.block.arg_types)}
         taken |= {symbol.name for symbol in defined_symbols(self.block)}
         name = unique_name(name, taken)
         size = named_size(name, 0, high)
         self.append(DefineOp(count, DimsAttr((size,))))
+        self._defined[count] = size
         return size
 
     def is_known(self, value: SSAValue) -> bool:

@@ -272,8 +272,7 @@ class NodeContext:
         """
         if self.builder.defines and self.builder.is_main:
             shape: list[Extent] = list(shape_of(value))
-            name = f"{self.node.output[0]}_{axis}"
-            shape[axis] = self.builder.define_size(name, count, upper_bound(shape[axis]))
+            shape[axis] = self.defined(count, upper_bound(shape[axis]))
             return self._first(value, as_extents(shape))
         if self.builder.depth:
             extents = list(shape_of(value))
@@ -283,6 +282,21 @@ class NodeContext:
         extents[axis] = count
         self.builder.extents[value] = self.emit(ConcatOp(extents, axis=0))
         return value
+
+    def may_define(self, value: SSAValue) -> bool:
+        """Whether a computed integer may be a size of the program."""
+        builder = self.builder
+        return (
+            builder.defines
+            and builder.is_main
+            and not builder.is_known(value)
+            and builder.value_of(value) is None
+            and not builder.sizes_behind(value)
+        )
+
+    def defined(self, count: SSAValue, high: int) -> int:
+        """Return the size that an integer ([1], i64) from 0 to `high` has when the program runs."""
+        return self.builder.define_size(self.node.output[0], count, high)
 
     def _first(self, value: SSAValue, extents: Sequence[int]) -> SSAValue:
         """Return the first elements of a value along each axis."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.types import as_extents
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.arithmetic.sizes import Extent, ceildiv, is_fixed, maximum, minimum, upper_bound
 
@@ -24,13 +27,67 @@ def slice_by_attributes(ctx: NodeContext) -> SSAValue:
 @handler("Slice", since=10)
 def slice_by_inputs(ctx: NodeContext) -> SSAValue:
     """Slice with bounds given as operands."""
-    return _slice(
-        ctx,
-        ctx.constant_ints(1, "the start"),
-        ctx.constant_ints(2, "the end"),
-        ctx.optional_constant_ints(3, "the list of axes"),
-        ctx.optional_constant_ints(4, "the step"),
+    axes = ctx.optional_constant_ints(3, "the list of axes")
+    steps = ctx.optional_constant_ints(4, "the step")
+    bounds = [ctx.input(1), ctx.input(2)]
+    if any(ctx.may_define(value) for value in bounds) and all(n > 0 for n in steps or ()):
+        return _computed_slice(ctx, axes, steps)
+    starts, ends = ctx.constant_ints(1, "the start"), ctx.constant_ints(2, "the end")
+    return _slice(ctx, starts, ends, axes, steps)
+
+
+def _computed_slice(
+    ctx: NodeContext, axes: Sequence[int] | None, steps: Sequence[int] | None
+) -> SSAValue:
+    """Slice with bounds that the program computes: the numbers of elements are sizes."""
+    x = ctx.input(0)
+    starts, ends = (
+        cast(ctx, reshaped(ctx, value, (math.prod(ctx.shape(value)),)), i64)
+        for value in (ctx.input(1), ctx.input(2))
     )
+    (count,) = ctx.shape(starts)
+    axes = ctx.axes(range(count) if axes is None else axes, ctx.rank(x))
+    steps = [1] * count if steps is None else steps
+    ctx.check(
+        ctx.shape(ends) == (count,) and len(axes) == len(steps) == count,
+        f"{count} starts, {ctx.shape(ends)} ends, {len(axes)} axes and {len(steps)} steps",
+    )
+    for index, (axis, step) in enumerate(zip(axes, steps, strict=True)):
+        extent = ctx.shape(x)[axis]
+        first = _clamped(ctx, ctx.emit(graph.SliceOp(starts, [index], [1])), extent)
+        last = _clamped(ctx, ctx.emit(graph.SliceOp(ends, [index], [1])), extent)
+        length = ctx.emit(graph.SubOp(last, first))
+        length = ctx.emit(graph.MaxOp(length, ctx.sizes([0])))
+        if step > 1:
+            length = ctx.emit(graph.AddOp(length, ctx.sizes([step - 1])))
+            length = ctx.emit(graph.DivOp(length, ctx.sizes([step])))
+        start = ctx.known(first)
+        if start is not None:
+            x = ctx.bounded(_slice_from(ctx, x, axis, int(start[0]), step), axis, length)
+            continue
+        size = ctx.defined(length, ceildiv(upper_bound(extent), step))
+        places = ctx.emit(graph.MulOp(ctx.positions(size), ctx.sizes([step])))
+        x = ctx.emit(graph.GatherOp(x, ctx.emit(graph.AddOp(places, first)), axis=axis))
+    return x
+
+
+def _slice_from(ctx: NodeContext, x: SSAValue, axis: int, start: int, step: int) -> SSAValue:
+    """Return every `step`-th element of a value along an axis, from an index on."""
+    shape = ctx.shape(x)
+    first, extents, strides = [0] * len(shape), list(shape), [1] * len(shape)
+    first[axis], extents[axis] = slice_range(start, shape[axis], step, shape[axis])
+    strides[axis] = step if upper_bound(extents[axis]) > 1 else 1
+    if tuple(extents) == shape:
+        return x
+    return ctx.emit(graph.SliceOp(x, first, extents, strides))
+
+
+def _clamped(ctx: NodeContext, place: SSAValue, extent: int) -> SSAValue:
+    """Return an index ([1], i64) along an axis, which may count from the end, within its bounds."""
+    zero, end = ctx.sizes([0]), ctx.sizes([extent])
+    negative = ctx.emit(graph.CompareOp(place, zero, predicate="lt"))
+    place = ctx.emit(graph.SelectOp(negative, ctx.emit(graph.AddOp(place, end)), place))
+    return ctx.emit(graph.MinOp(ctx.emit(graph.MaxOp(place, zero)), end))
 
 
 def _slice(
