@@ -272,7 +272,7 @@ class NodeContext:
         """
         if self.builder.defines and self.builder.is_main:
             shape: list[Extent] = list(shape_of(value))
-            shape[axis] = self.defined(count, upper_bound(shape[axis]))
+            shape[axis] = self.defined(count, shape[axis])
             return self._first(value, as_extents(shape))
         if self.builder.depth:
             extents = list(shape_of(value))
@@ -294,9 +294,10 @@ class NodeContext:
             and not builder.sizes_behind(value)
         )
 
-    def defined(self, count: SSAValue, high: int) -> int:
+    def defined(self, count: SSAValue, high: Extent) -> int:
         """Return the size that an integer ([1], i64) from 0 to `high` has when the program runs."""
-        return self.builder.define_size(self.node.output[0], count, high)
+        size = self.builder.define_size(self.node.output[0], count, upper_bound(high))
+        return as_extents([size])[0]
 
     def _first(self, value: SSAValue, extents: Sequence[int]) -> SSAValue:
         """Return the first elements of a value along each axis."""

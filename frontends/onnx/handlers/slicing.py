@@ -65,7 +65,7 @@ def _computed_slice(
         if start is not None:
             x = ctx.bounded(_slice_from(ctx, x, axis, int(start[0]), step), axis, length)
             continue
-        size = ctx.defined(length, ceildiv(upper_bound(extent), step))
+        size = ctx.defined(length, ceildiv(extent, step))
         places = ctx.emit(graph.MulOp(ctx.positions(size), ctx.sizes([step])))
         x = ctx.emit(graph.GatherOp(x, ctx.emit(graph.AddOp(places, first)), axis=axis))
     return x
