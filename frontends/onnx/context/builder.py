@@ -42,19 +42,13 @@ from tcopt.dialects.graph.core.types import (
     type_of,
 )
 from tcopt.dialects.graph.core.weights import WeightStore
-from tcopt.dialects.size import (
-    DefineOp,
-    DimsAttr,
-    defined_symbols,
-    set_function_symbols,
-    symbols_in,
-)
-from tcopt.dialects.te.names import unique_name
+from tcopt.dialects.size import set_function_symbols, symbols_in
+from tcopt.frontends.onnx.context.defined_sizes import DefinedSizes
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.tensors import TensorReader
-from tcopt.support.arithmetic.sizes import Extent, is_fixed, named_size, symbols_of, upper_bound
+from tcopt.support.arithmetic.sizes import Extent, is_fixed, symbols_of, upper_bound
 from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
 from tcopt.support.errors import ImportModelError, UndecidedSize, UnsupportedError
 
@@ -79,6 +73,7 @@ class GraphBuilder:
         extents: valid extents of values of which only the first elements are valid; see `stages`.
         may_bound: whether results may be bounded in this way.
         defines: whether such results get a size instead, and the program has loops that data ends.
+        defined: sizes that the program computes.
         depth: nesting of the current node in functions and subgraphs.
         checks: conditions under which a run fails, with the error message.
         sequence_items: total number of tensors in the sequences created so far.
@@ -107,7 +102,7 @@ class GraphBuilder:
         self.extents: dict[SSAValue, SSAValue] = {}
         self.may_bound = False
         self.defines = False
-        self._defined: dict[SSAValue, Extent] = {}
+        self.defined = DefinedSizes(self)
         self.depth = 0
         self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
@@ -299,26 +294,15 @@ class GraphBuilder:
         found = (each for op in order if isinstance(op, SizesOp) for each in op.values.extents)
         return names_of(found)
 
-    def define_size(self, name: str, count: SSAValue, high: int) -> Extent:
-        """Return the size that an integer tensor with one element has when the program runs.
-
-        The same integer is the same size, so that operators accept equal extents.
-        """
-        known = self._defined.get(count)
-        if known is not None and upper_bound(known) <= high:
-            return known
-        name = re.sub(r"\W|^(?=\d)", "_", name)
-        taken = {symbol.name for symbol in symbols_in(self.block.arg_types)}
-        taken |= {symbol.name for symbol in defined_symbols(self.block)}
-        name = unique_name(name, taken)
-        size = named_size(name, 0, high)
-        self.append(DefineOp(count, DimsAttr((size,))))
-        self._defined[count] = size
-        return size
-
     def is_known(self, value: SSAValue) -> bool:
         """Whether a value consists of numbers or sizes that are known during import."""
         return value in self.known or value in self.sizes
+
+    def may_define(self, value: SSAValue) -> bool:
+        """Whether a value is computed from data, and may be a size of the program."""
+        if not self.defines or not self.is_main or self.is_known(value):
+            return False
+        return self.value_of(value) is None and not self.sizes_behind(value)
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
         """Return the array of a value that depends only on constants; otherwise None.

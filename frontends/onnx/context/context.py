@@ -270,34 +270,17 @@ class NodeContext:
             MeasuredError: in a loop, or without `defines` in a function or subgraph; the next stage
                 imports it with a known count.
         """
-        if self.builder.defines and self.builder.is_main:
-            shape: list[Extent] = list(shape_of(value))
-            shape[axis] = self.defined(count, shape[axis])
-            return self._first(value, as_extents(shape))
-        if self.builder.depth:
-            extents = list(shape_of(value))
+        builder, extents = self.builder, list(shape_of(value))
+        if builder.defines and builder.is_main:
+            extents[axis] = builder.defined.define(self.node.output[0], count, extents[axis])
+            return self._first(value, extents)
+        if builder.depth:
             (extents[axis],) = self.measured(count, "the number of results")
             return self._first(value, extents)
-        extents = [self.array(np.array([n], np.int64)) for n in shape_of(value)]
-        extents[axis] = count
-        self.builder.extents[value] = self.emit(ConcatOp(extents, axis=0))
+        counts = [self.array(np.array([n], np.int64)) for n in extents]
+        counts[axis] = count
+        builder.extents[value] = self.emit(ConcatOp(counts, axis=0))
         return value
-
-    def may_define(self, value: SSAValue) -> bool:
-        """Whether a computed integer may be a size of the program."""
-        builder = self.builder
-        return (
-            builder.defines
-            and builder.is_main
-            and not builder.is_known(value)
-            and builder.value_of(value) is None
-            and not builder.sizes_behind(value)
-        )
-
-    def defined(self, count: SSAValue, high: Extent) -> int:
-        """Return the size that an integer ([1], i64) from 0 to `high` has when the program runs."""
-        size = self.builder.define_size(self.node.output[0], count, upper_bound(high))
-        return as_extents([size])[0]
 
     def _first(self, value: SSAValue, extents: Sequence[int]) -> SSAValue:
         """Return the first elements of a value along each axis."""

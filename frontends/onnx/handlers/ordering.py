@@ -22,7 +22,7 @@ def top_k_by_attribute(ctx: NodeContext) -> list[SSAValue]:
 def top_k_by_input(ctx: NodeContext) -> list[SSAValue]:
     """The k largest or smallest elements along an axis; the result is always sorted."""
     smallest = not ctx.get_bool("largest", 1)
-    if ctx.may_define(ctx.input(1)):
+    if ctx.builder.may_define(ctx.input(1)):
         return _first_of_all(ctx, smallest=smallest)
     return _top_k(ctx, ctx.constant_int(1, "k"), smallest=smallest)
 

@@ -30,7 +30,7 @@ def slice_by_inputs(ctx: NodeContext) -> SSAValue:
     axes = ctx.optional_constant_ints(3, "the list of axes")
     steps = ctx.optional_constant_ints(4, "the step")
     bounds = [ctx.input(1), ctx.input(2)]
-    if any(ctx.may_define(value) for value in bounds) and all(n > 0 for n in steps or ()):
+    if any(ctx.builder.may_define(value) for value in bounds) and all(n > 0 for n in steps or ()):
         return _computed_slice(ctx, axes, steps)
     starts, ends = ctx.constant_ints(1, "the start"), ctx.constant_ints(2, "the end")
     return _slice(ctx, starts, ends, axes, steps)
@@ -65,7 +65,7 @@ def _computed_slice(
         if start is not None:
             x = ctx.bounded(_slice_from(ctx, x, axis, int(start[0]), step), axis, length)
             continue
-        size = ctx.defined(length, ceildiv(extent, step))
+        size = ctx.builder.defined.define(ctx.node.output[0], length, ceildiv(extent, step))
         places = ctx.emit(graph.MulOp(ctx.positions(size), ctx.sizes([step])))
         x = ctx.emit(graph.GatherOp(x, ctx.emit(graph.AddOp(places, first)), axis=axis))
     return x
