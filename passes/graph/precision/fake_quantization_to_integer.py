@@ -313,7 +313,7 @@ class _Conversion:
 
     def evaluated(self, value: SSAValue) -> Array | None:
         op = value.owner
-        if not isinstance(op, GraphOp) or np.prod(op.shape) > _SCALES:
+        if not isinstance(op, GraphOp) or op.has_sizes or np.prod(op.shape) > _SCALES:
             return None
         if isinstance(op, ConstantOp):
             return self.constants.value(value)
