@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.utils.hints import isa
 
 DONATED = "graph.donated"
 IN_PLACE = "graph.in_place"
@@ -35,9 +36,7 @@ def pairs_of(module: ModuleOp, key: str) -> dict[str, str]:
 def names_in(module: ModuleOp, key: str) -> list[str]:
     """Return the names in the module attribute `graph.inputs` or `graph.outputs`; [] without."""
     found = module.attributes.get(key)
-    if not isinstance(found, ArrayAttr):
-        return []
-    return [name.data for name in found if isinstance(name, StringAttr)]
+    return [name.data for name in found] if isa(found, ArrayAttr[StringAttr]) else []
 
 
 def in_place_results(module: ModuleOp) -> dict[int, int]:
