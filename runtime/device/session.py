@@ -26,6 +26,7 @@ from tcopt.runtime.program_sizes import shape_at
 from tcopt.runtime.run_options import RunOptions, check_destination
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.data.random_keys import new_key
+from tcopt.support.errors import InputError
 from tcopt.support.processes.finalizers import finalizer
 
 if TYPE_CHECKING:
@@ -92,8 +93,18 @@ class DeviceSession:
         """Set the sizes of the next runs; `inputs` and `outputs` then have other shapes.
 
         Args:
-            values: the value of each size of the program, within its range.
+            values: the value of each size of the program.
+        Raises:
+            InputError: a value is missing, or outside of the range of its size.
         """
+        if len(values) != len(self._symbols):
+            raise InputError(f"the program has {len(self._symbols)} sizes, not {len(values)}")
+        for symbol, value in zip(self._symbols, values, strict=True):
+            if not symbol.low <= value <= symbol.high or value % symbol.multiple:
+                raise InputError(
+                    f"size {symbol.name} cannot be {value}: it is from {symbol.low} to "
+                    f"{symbol.high} in steps of {symbol.multiple}"
+                )
         sizes = {s.name: value for s, value in zip(self._symbols, values, strict=True)}
         if sizes == self._values:
             return

@@ -24,7 +24,7 @@ from tcopt.runtime.device.program import DeviceProgram
 from tcopt.runtime.device.session import STEPS_KEPT
 from tcopt.runtime.device.steps import KernelLaunch, Launch, fixed_steps
 from tcopt.support.arithmetic.sizes import ceildiv, named_size, symbols_of
-from tcopt.support.errors import InputError
+from tcopt.support.errors import InputError, PassFailedError
 
 Sizes = Mapping[str, int]
 
@@ -226,6 +226,23 @@ def test_sessions_have_a_graph_for_each_combination(machine: CudaMachine, tmp_pa
     with pytest.raises(InputError):
         session.inputs["x"].write(np.zeros((3, 20), np.float32))
     assert machine.graphs == 4 and machine.captured == 3
+    for wrong in ([35], [-1], []):
+        with pytest.raises(InputError, match="size"):
+            session.resize(wrong)
+
+
+def test_loops_over_a_sized_time_name_their_node() -> None:
+    source = model(
+        Case(
+            """(float[t, 1, 4] x, float[1, 4, 4] w, float[1, 4, 4] r) => (float[t, 1, 1, 4] y) {
+              y = RNN <hidden_size = 4> (x, w, r) }""",
+            {},
+        )
+    )
+    with pytest.raises(PassFailedError, match="RNN"):
+        tcopt.compile(source, "cuda:sm_80", dims={"t": (1, 9)}, workers=0)
+    lazy = tcopt.compile(source, "cuda:sm_80", dims={"t": "1..9?"}, workers=0)
+    assert lazy.inputs[0].shape[0] == "t"
 
 
 def test_graphs_are_bounded(machine: CudaMachine, tmp_path: Path) -> None:
