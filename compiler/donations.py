@@ -20,7 +20,7 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
         InputError: there is no such input or output, or two inputs have the same output.
     """
     inputs = _own_names(module, "graph.inputs", "graph.keys")
-    outputs = _own_names(module, "graph.outputs", "graph.checks")
+    outputs = _own_names(module, "graph.outputs", "graph.checks", "graph.sizes")
     for what, names, known in (
         ("input", pairs.keys(), inputs),
         ("output", pairs.values(), outputs),
@@ -34,7 +34,8 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
     set_pairs(module, DONATED, pairs)
 
 
-def _own_names(module: ModuleOp, key: str, added: str) -> list[str]:
+def _own_names(module: ModuleOp, key: str, *added: str) -> list[str]:
     """Return the names of the model's own inputs or outputs, which precede those added."""
-    names, count = names_in(module, key), module.attributes.get(added)
-    return names[: len(names) - (count.value.data if isa(count, IntegerAttr) else 0)]
+    names = names_in(module, key)
+    counts = (module.attributes.get(each) for each in added)
+    return names[: len(names) - sum(c.value.data for c in counts if isa(c, IntegerAttr))]
