@@ -312,12 +312,18 @@ class Program:
             outputs.append(array)
         entry(arguments, control)
         self._checks.refuse_if_any()
-        return self._cut(outputs, values) if self.defined else outputs
+        return self._cut(outputs, values, self._count_values) if self.defined else outputs
 
-    def _cut(self, outputs: Sequence[Array], sizes: Sequence[int]) -> list[Array]:
-        """Return outputs with the shapes that follow from the sizes that a run has defined."""
-        values = {symbol.name: size for symbol, size in zip(self.sizes, sizes, strict=True)}
-        for symbol, count in zip(self.defined, self._count_values, strict=True):
+    def _cut(
+        self, outputs: Sequence[Array], sizes: Sequence[int], counts: Sequence[Array]
+    ) -> list[Array]:
+        """Return outputs with the shapes that follow from the sizes that a run has defined.
+
+        Args:
+            counts: the values of these sizes.
+        """
+        values = {symbol.name: int(size) for symbol, size in zip(self.sizes, sizes, strict=True)}
+        for symbol, count in zip(self.defined, counts, strict=True):
             values[symbol.name] = count.item()
         shapes = (shape_at(spec, values) for spec in self.outputs)
         return [

@@ -95,15 +95,16 @@ def _read_only(data: Array, side: str, alignment: int) -> GuardedBuffer:
 
 
 def _results(program: Program) -> list[TensorSpec]:
-    """Results of a program: outputs and checks."""
-    return [as_code_has_it(spec) for spec in (*program.outputs, *program.checks)]
+    """Results of a program: outputs, values of sizes, and checks."""
+    specs = (*program.outputs, *program.counts, *program.checks)
+    return [as_code_has_it(spec) for spec in specs]
 
 
 def _shapes(program: Program, feeds: Sequence[Array]) -> list[Sequence[int]]:
-    """Shapes of the results of a run."""
-    checks = [[int(extent or 0) for extent in spec.shape] for spec in program.checks]
+    """Shapes of the results of a run, the largest ones of those that the run defines."""
+    own = (*program.counts, *program.checks)
     _, outputs = program._sizes_of(feeds)
-    return [*outputs, *checks]
+    return [*outputs, *([int(extent or 0) for extent in spec.shape] for spec in own)]
 
 
 def _sizes(program: Program, feeds: Sequence[Array]) -> Array:
@@ -155,7 +156,10 @@ class _Run:
             if not all(buffer.is_clean() for buffer in written):
                 raise GuardError(f"bytes beside {what} were written")
         rows = zip(self.outputs, _results(program), self.shapes, strict=True)
-        return [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(shape) for b, s, shape in rows]
+        found = [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(shape) for b, s, shape in rows]
+        first = len(program.outputs)
+        counts = found[first : first + len(program.counts)]
+        return [*program._cut(found[:first], self.sizes, counts), *found[first:]]
 
 
 def run_guarded(
@@ -185,7 +189,7 @@ def run_guarded(
                 f"{first.reshape(-1)[place]} or {second.reshape(-1)[place]}"
             )
     count = len(self.outputs)
-    refuse_if_any(self.checks, results[0][count:])
+    refuse_if_any(self.checks, results[0][count + len(self.counts) :])
     return results[0][:count]
 
 
