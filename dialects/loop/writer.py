@@ -11,202 +11,44 @@ loops over buffers, in Python that reads like the kernel:
     function = k.finish()
 
 The result is a `loop.func` without blocks, so there is nothing to schedule.
+
+Extents may be sizes: a loop over a size runs to its value, and indices combine with sizes as with
+numbers. Shapes of buffers have the sizes of the caller; the function has an argument for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.arith import BitcastOp
-from xdsl.dialects.builtin import IndexType, MemRefType, f32, f64, i1, i32, i64
+from xdsl.builder import Builder
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import FunctionType, MemRefType, f64, i32, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.rewriter import InsertPoint
 
-from tcopt.dialects.arith_ import IndexCastOp, SelectOp
+from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.loop.access import LoadOp, StoreOp
 from tcopt.dialects.loop.attrs import LoopKind
 from tcopt.dialects.loop.computed_indices import is_computed, ranges_at
 from tcopt.dialects.loop.index_ops import IndexOp
 from tcopt.dialects.loop.memory import AllocOp
 from tcopt.dialects.loop.scopes import Scope
-from tcopt.dialects.loop.structure import ForOp, FuncOp
-from tcopt.dialects.te.dtypes import is_float, is_unsigned
-from tcopt.dialects.te.scalar import Emitter, storage_type, width_of
+from tcopt.dialects.loop.structure import ForOp, FuncOp, is_size
+from tcopt.dialects.loop.writer_scalar import INDEX, Operand, Scalar
+from tcopt.dialects.size import extents_of, set_function_symbols, sized_memref
+from tcopt.dialects.te.dtypes import is_float
+from tcopt.dialects.te.function_sizes import FunctionSizes
+from tcopt.dialects.te.scalar import Emitter, storage_type
 from tcopt.support.arithmetic.affine import substitute
+from tcopt.support.arithmetic.sizes import Size, lower_bound, upper_bound
 from tcopt.support.syntax.access_syntax import unique_operands
 
 AnyMemRef = MemRefType[Attribute]
-INDEX = IndexType()
 
 LANES = 16, 8, 4
 """Lanes of vectors, longest first; a vector may occupy several registers."""
-
-
-class Scalar:
-    """A value in a kernel: an element of a buffer, or an index.
-
-    Arithmetic and comparisons follow the element type, signed or unsigned; Python numbers adapt to
-    it. Indices combine with Python numbers only.
-    """
-
-    def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
-        self.writer = writer
-        self.value = value
-        self.dtype = dtype
-
-    def _binary(self, kind: str, other: Operand, swapped: bool = False) -> Scalar:
-        rhs = self.writer.scalar(other, self.dtype)
-        operands = (rhs.value, self.value) if swapped else (self.value, rhs.value)
-        return Scalar(
-            self.writer, self.writer.emitter.operation(kind, operands, self.dtype), self.dtype
-        )
-
-    def _compare(self, predicate: str, other: Operand) -> Scalar:
-        rhs = self.writer.scalar(other, self.dtype)
-        emitter = self.writer.emitter
-        return Scalar(
-            self.writer, emitter.compare(predicate, self.value, rhs.value, self.dtype), i1
-        )
-
-    def __add__(self, other: Operand) -> Scalar:
-        return self._binary("add", other)
-
-    def __sub__(self, other: Operand) -> Scalar:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: Operand) -> Scalar:
-        return self._binary("sub", other, swapped=True)
-
-    def __mul__(self, other: Operand) -> Scalar:
-        return self._binary("mul", other)
-
-    def __truediv__(self, other: Operand) -> Scalar:
-        return self._binary("div", other)
-
-    def __and__(self, other: Operand) -> Scalar:
-        return self._binary("and", other)
-
-    def __or__(self, other: Operand) -> Scalar:
-        return self._binary("or", other)
-
-    def __xor__(self, other: Operand) -> Scalar:
-        return self._binary("xor", other)
-
-    def __lshift__(self, count: int) -> Scalar:
-        return self._binary("shl", count)
-
-    def __invert__(self) -> Scalar:
-        return self._binary("xor", 1 if self.dtype == i1 else -1)
-
-    def __lt__(self, other: Operand) -> Scalar:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Operand) -> Scalar:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Operand) -> Scalar:
-        return self._compare("gt", other)
-
-    def __ge__(self, other: Operand) -> Scalar:
-        return self._compare("ge", other)
-
-    def equals(self, other: Operand) -> Scalar:
-        """Whether two values are equal."""
-        return self._compare("eq", other)
-
-    def differs(self, other: Operand) -> Scalar:
-        """Whether two values differ; true when one is nan."""
-        return self._compare("ne", other)
-
-    def precedes(self, other: Scalar) -> Scalar:
-        """Whether it comes first in ascending order, with nan after all other values."""
-        if not is_float(self.dtype):
-            return self < other
-        return ~(self >= other) & self.equals(self)
-
-    def order_key(self) -> Scalar:
-        """Return an integer that orders like `precedes`, with all nan equal."""
-        if not is_float(self.dtype):
-            return self
-        k, word = self.writer, self.writer.order_type(self.dtype)
-        wide = self.cast(f64 if word == i64 else f32)
-        bits = wide.bitcast(word)
-        most = (1 << (width_of(word) - 1)) - 1
-        # The bit patterns of negative floats increase as the values decrease.
-        own = k.select(bits < 0, bits._binary("xor", most), bits, word)
-        own = k.select(wide.equals(0), 0, own, word)
-        return k.select(wide.differs(wide), most, own, word)
-
-    def bitcast(self, dtype: Attribute) -> Scalar:
-        """Reinterpret the bits as another element type of the same width."""
-        op = BitcastOp(self.value, storage_type(dtype))
-        return Scalar(self.writer, self.writer.emitter.add(op), dtype)
-
-    def bits(self, first: int, count: int, turned: int = 0) -> Scalar:
-        """Return `count` bits of an integer from bit `first` as an index, inverting bits of
-        `turned`."""
-        own = self._binary("shr", first) if first else self
-        own = own & ((1 << count) - 1)
-        own = own._binary("xor", turned) if turned else own
-        return Scalar(self.writer, self.writer.emitter.to_index(own.value, True), INDEX)
-
-    def field(self, first: int, count: int) -> Scalar:
-        """Return `count` bits of an unsigned integer from bit `first`, in its own type."""
-        own = self._binary("shr", first) if first else self
-        return own if first + count == width_of(self.dtype) else own & ((1 << count) - 1)
-
-    def shifted(self, count: int) -> Scalar:
-        """Return an index plus a constant, as one affine expression."""
-        inner = self.value.owner if isinstance(self.value.owner, IndexOp) else None
-        place = AffineDimExpr(0) if inner is None else inner.map.data.results[0]
-        operands = [self.value] if inner is None else list(inner.indices)
-        op = IndexOp(AffineMap(len(operands), 0, (place + count,)), operands)
-        return Scalar(self.writer, self.writer.emitter.add(op), INDEX)
-
-    def divided(self, other: int) -> Scalar:
-        """Divide a non-negative index by a positive constant."""
-        op = arith.DivUIOp(self.value, self.writer.scalar(other, self.dtype).value)
-        return Scalar(self.writer, self.writer.emitter.add(op), self.dtype)
-
-    def modulo(self, other: int) -> Scalar:
-        """Return the remainder of a non-negative value by a positive constant."""
-        return self._binary("fmod", other)
-
-    def maximum(self, other: Operand) -> Scalar:
-        """Return the maximum; nan propagates."""
-        return self._binary("max", other)
-
-    def minimum(self, other: Operand) -> Scalar:
-        """Return the minimum; nan propagates."""
-        return self._binary("min", other)
-
-    def clamp(self, low: float, high: float) -> Scalar:
-        """Clamp to `[low, high]`; nan becomes `low`."""
-        kept = self.writer.select(self > low, self, low, self.dtype)
-        return kept.minimum(high)
-
-    def ceil(self) -> Scalar:
-        """Round a float up to an integer, as a float."""
-        value = self.writer.emitter.operation("ceil", [self.value], self.dtype)
-        return Scalar(self.writer, value, self.dtype)
-
-    def cast(self, dtype: Attribute) -> Scalar:
-        """Convert the value to another element type, or to an index."""
-        emitter = self.writer.emitter
-        if dtype == self.dtype:
-            return self
-        if dtype == INDEX:
-            value = emitter.to_index(self.value, is_unsigned(self.dtype))
-        elif self.dtype == INDEX:
-            value = emitter.add(IndexCastOp(self.value, storage_type(dtype)))
-        else:
-            value = emitter.cast(self.value, self.dtype, dtype)
-        return Scalar(self.writer, value, dtype)
-
-
-Operand = Scalar | int | float
 
 
 class Buffer:
@@ -215,48 +57,64 @@ class Buffer:
     An out-of-bounds index is clamped to the nearest element. No clamp is emitted if loops, limits
     and the conditions of `when` prove the index in bounds. A buffer without elements reads as
     zero.
+
+    Attributes:
+        shape: its live extents, in sizes of the caller.
     """
 
-    def __init__(self, writer: KernelWriter, value: SSAValue, dtype: Attribute):
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
+    def __init__(
+        self, writer: KernelWriter, value: SSAValue, dtype: Attribute, shape: Sequence[int]
+    ):
         self.writer = writer
         self.value = value
         self.dtype = dtype
-        self.shape: tuple[int, ...] = type_.get_shape()
+        self.shape = tuple(shape)
 
-    def _access(self, indices: Operand | Sequence[Operand]) -> tuple[AffineMap, list[SSAValue]]:
-        """Return the map and operands of an access. This is the only code that turns a value into
-        an address; indices that are not provably in bounds are clamped."""
+    def _access(
+        self, indices: Operand | Sequence[Operand]
+    ) -> tuple[AffineMap, list[SSAValue], set[int]]:
+        """Return the map and operands of an access, and extents that may be 0 although the access
+        runs. This is the only code that turns a value into an address; indices that are not
+        provably in bounds are clamped."""
         listed = list(indices) if isinstance(indices, Sequence) else [indices]
         operands: list[SSAValue] = []
         places: list[AffineExpr] = []
+        empty: set[int] = set()
         for index, size in zip(listed, self.shape, strict=True):
-            if isinstance(index, int) and 0 <= index < size:
+            if isinstance(index, int) and 0 <= index < lower_bound(size):
                 places.append(AffineConstantExpr(index))
                 continue
-            value = self.writer.limited(self.writer.scalar(index, INDEX), size).value
+            given = self.writer.scalar(index, INDEX)
+            value = self.writer.limited(given, size).value
+            if lower_bound(size) < 1 and self.writer.may_exceed(given):
+                empty.add(size)
             # Fold the expression into the access, where vectorisation recognises it.
             inner = value.owner if isinstance(value.owner, IndexOp) else None
             used = [value] if inner is None else list(inner.indices)
             dims: list[AffineExpr] = [AffineDimExpr(len(operands) + d) for d in range(len(used))]
             places.append(dims[0] if inner is None else substitute(inner.map.data.results[0], dims))
             operands += used
-        return unique_operands(AffineMap(len(operands), 0, tuple(places)), operands)
+        return *unique_operands(AffineMap(len(operands), 0, tuple(places)), operands), empty
 
     def __getitem__(self, indices: Operand | Sequence[Operand]) -> Scalar:
         if 0 in self.shape:
             return self.writer.scalar(0, self.dtype)
-        map, operands = self._access(indices)
+        map, operands, empty = self._access(indices)
         load = LoadOp(self.value, map, operands)
-        return Scalar(self.writer, self.writer.emitter.add(load), self.dtype)
+        if not empty:
+            return Scalar(self.writer, self.writer.emitter.add(load), self.dtype)
+        found = self.writer.variable(self.dtype, 0)
+        with self.writer.when_positive(empty):
+            found.set(Scalar(self.writer, self.writer.emitter.add(load), self.dtype))
+        return found.get()
 
     def __setitem__(self, indices: Operand | Sequence[Operand], value: Operand) -> None:
         if 0 in self.shape:
             return
-        map, operands = self._access(indices)
+        map, operands, empty = self._access(indices)
         stored = self.writer.scalar(value, self.dtype)
-        self.writer.block.add_op(StoreOp(stored.value, self.value, map, operands))
+        with self.writer.when_positive(empty):
+            self.writer.block.add_op(StoreOp(stored.value, self.value, map, operands))
 
 
 class Variable:
@@ -296,9 +154,7 @@ class RowPart:
     def places(self) -> Generator[tuple[Scalar, Scalar]]:
         """Yield the index of each element in the dimension and its lane; all lanes run at once."""
         if self._lanes == 1:
-            number = AffineDimExpr(0) + self._first
-            op = IndexOp(AffineMap(1, 0, (number,)), [self._number.value])
-            place = Scalar(self._writer, self._writer.emitter.add(op), INDEX)
+            place = self._writer.index(AffineDimExpr(0), [self._number.value], self._first)
             yield place, self._writer.scalar(0, INDEX)
             return
         with self._writer.lanes(self._number, self._lanes, self._first) as places:
@@ -319,6 +175,7 @@ class KernelWriter:
         buffers: its arguments by name, inputs first: type, and the element type at the graph
             level, whose signedness selects the arithmetic.
         lanes: lanes of the vectors that a row is divided into, longest first.
+        sizes: collects the sizes of the function, and their values in a call.
     """
 
     def __init__(
@@ -326,18 +183,28 @@ class KernelWriter:
         name: str,
         buffers: Mapping[str, tuple[AnyMemRef, Attribute]],
         lanes: Sequence[int] = LANES,
+        sizes: FunctionSizes | None = None,
     ):
         self.name = name
         self._lanes = lanes
-        types = [type_ for type_, _ in buffers.values()]
+        self._sizes = FunctionSizes() if sizes is None else sizes
+        shapes = [extents_of(type_) for type_, _ in buffers.values()]
+        types = [
+            sized_memref(self._sizes.shape(shape), type_.element_type)
+            for shape, (type_, _) in zip(shapes, buffers.values(), strict=True)
+        ]
         self.block = Block(arg_types=types)
         self.emitter = Emitter(self.block, contract=True)
-        self._types = types
-        self._body = self.block
+        self._function = FuncOp(name, types, Region(self.block))
+        self._extents: dict[int, SSAValue] = {}
         self._buffers: dict[str, Buffer] = {}
-        for (label, (_, dtype)), argument in zip(buffers.items(), self.block.args, strict=True):
+        for (label, (_, dtype)), shape, argument in zip(
+            buffers.items(), shapes, self.block.args, strict=True
+        ):
             argument.name_hint = label
-            self._buffers[label] = Buffer(self, argument, dtype)
+            self._buffers[label] = Buffer(self, argument, dtype, shape)
+        self._sizes.add_arguments(self.block)
+        set_function_symbols(self._function, self._sizes.symbols)
 
     def __getitem__(self, name: str) -> Buffer:
         """Return an argument."""
@@ -353,9 +220,38 @@ class KernelWriter:
             if value.dtype != dtype:
                 raise TypeError(f"a value of type {value.dtype} where {dtype} is expected")
             return value
+        if isinstance(value, Size):
+            return Scalar(self, self._extent(value), INDEX).cast(dtype)
         if dtype == INDEX:
             return Scalar(self, self.emitter.index_constant(int(value)), dtype)
         return Scalar(self, self.emitter.constant(value, dtype), dtype)
+
+    def _extent(self, size: Size) -> SSAValue:
+        """Return the value of a size, which is computed once, at the start of the function."""
+        if size not in self._extents:
+            expr, operands = self._expression(size)
+            if expr == AffineDimExpr(0):
+                self._extents[size] = operands[0]
+            else:
+                op = IndexOp(AffineMap(len(operands), 0, (expr,)), operands)
+                body = self._function.body.block
+                Builder(InsertPoint.at_start(body)).insert(op)
+                self._extents[size] = op.result
+        return self._extents[size]
+
+    def _expression(self, size: int) -> tuple[AffineExpr, list[SSAValue]]:
+        """Return an extent over the sizes of the function, which may become more."""
+        found = self._sizes.expression(size)
+        set_function_symbols(self._function, self._sizes.symbols)
+        return found
+
+    def index(self, place: AffineExpr, operands: Sequence[SSAValue], offset: int = 0) -> Scalar:
+        """Return an affine expression over indices, plus an offset, as one index."""
+        expr, sizes = self._expression(offset)
+        dims: list[AffineExpr] = [AffineDimExpr(len(operands) + d) for d in range(len(sizes))]
+        place, used = place + substitute(expr, dims), [*operands, *sizes]
+        op = IndexOp(*unique_operands(AffineMap(len(used), 0, (place,)), used))
+        return Scalar(self, self.emitter.add(op), INDEX)
 
     def select(self, condition: Scalar, a: Operand, b: Operand, dtype: Attribute) -> Scalar:
         """Select `a` if the condition holds, else `b`; both are computed."""
@@ -373,9 +269,19 @@ class KernelWriter:
         if not is_computed(index.value):
             return index
         low, high = ranges_at(self.block).integers(index.value)
+        if isinstance(size, Size):
+            # The range of an index has numbers, which do not prove that it is below a size.
+            index = index if high < lower_bound(size) else index.minimum(size - 1)
+            return index if low >= 0 and lower_bound(size) > 0 else index.maximum(0)
         if low < 0:
             index = index.maximum(0)
         return index if high < size else index.minimum(size - 1)
+
+    def may_exceed(self, index: Scalar) -> bool:
+        """Whether an index may be used where its extent is 0: it has no variable of a loop."""
+        owner = index.value.owner
+        used = owner.indices if isinstance(owner, IndexOp) else [index.value]
+        return is_computed(index.value) or all(map(is_size, used))
 
     def variable(self, dtype: Attribute, value: Operand) -> Variable:
         """Declare a variable with an initial value."""
@@ -388,14 +294,15 @@ class KernelWriter:
         return self._alloc((count,), dtype, Scope.REGISTER)
 
     def workspace(self, shape: Sequence[int], dtype: Attribute) -> Buffer:
-        """Allocate an uninitialised buffer, live inside the innermost enclosing loop."""
+        """Allocate an uninitialised buffer, live inside the innermost enclosing loop. It has room
+        for the upper bounds of its extents."""
         return self._alloc(shape, dtype, Scope.GLOBAL)
 
     def _alloc(self, shape: Sequence[int], dtype: Attribute, scope: Scope) -> Buffer:
         element = dtype if dtype == INDEX else storage_type(dtype)
-        alloc = AllocOp(MemRefType(element, shape), scope)
+        alloc = AllocOp(MemRefType(element, [upper_bound(extent) for extent in shape]), scope)
         self.block.add_op(alloc)
-        return Buffer(self, alloc.result, dtype)
+        return Buffer(self, alloc.result, dtype, shape)
 
     @contextmanager
     def loop(self, extent: int | Scalar, *, parallel: bool = False) -> Generator[Scalar]:
@@ -412,8 +319,10 @@ class KernelWriter:
                 yield Scalar(self, body.args[0], INDEX)
             body.add_op(scf.YieldOp())
             return
-        kind = LoopKind.PARALLEL if parallel and extent > 1 else LoopKind.SERIAL
-        self.block.add_op(ForOp(extent, Region(body), kind))
+        most = upper_bound(extent)
+        kind = LoopKind.PARALLEL if parallel and most > 1 else LoopKind.SERIAL
+        limit = self._extent(extent) if isinstance(extent, Size) else None
+        self.block.add_op(ForOp(most, Region(body), kind, limit=limit))
         with self._inside(body):
             yield Scalar(self, body.args[0], INDEX)
 
@@ -435,10 +344,10 @@ class KernelWriter:
                 with parts as part, part.places() as (place, lane):
                     ...
         """
-        first = 0
+        first, rest = 0, extent
         for lanes in (*self._lanes, 1):
-            count = (extent - first) // lanes
-            if count:
+            count, rest = divmod(rest, lanes)
+            if upper_bound(count):
                 yield self._parts(first, count, lanes, parallel=parallel)
             first += count * lanes
 
@@ -460,9 +369,16 @@ class KernelWriter:
 
     def place(self, number: Scalar, size: int, inner: Scalar, first: int = 0) -> Scalar:
         """Return the index of element `inner` of part `number`; parts have `size` elements."""
-        place = AffineDimExpr(0) * size + AffineDimExpr(1) + first
-        op = IndexOp(AffineMap(2, 0, (place,)), [number.value, inner.value])
-        return Scalar(self, self.emitter.add(op), INDEX)
+        place = AffineDimExpr(0) * size + AffineDimExpr(1)
+        return self.index(place, [number.value, inner.value], first)
+
+    @contextmanager
+    def when_positive(self, extents: Iterable[int]) -> Generator[None]:
+        """Open a branch that runs if all extents are positive."""
+        with ExitStack() as stack:
+            for extent in extents:
+                stack.enter_context(self.when(self.scalar(extent, INDEX) > 0))
+            yield
 
     @contextmanager
     def when(self, condition: Scalar) -> Generator[None]:
@@ -482,4 +398,6 @@ class KernelWriter:
 
     def finish(self) -> FuncOp:
         """Return the finished function."""
-        return FuncOp(self.name, self._types, Region(self._body))
+        types = FunctionType.from_lists(list(self._function.body.block.arg_types), [])
+        self._function.function_type = types
+        return self._function

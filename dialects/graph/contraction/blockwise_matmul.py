@@ -22,7 +22,8 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 PANEL = 32
 """Number of columns that are computed together."""

@@ -15,7 +15,9 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, numpy_dtype, type_of
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.size import symbols_in
 from tcopt.dialects.te.api import ExpressionError
+from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.support.errors import InputError
 from tcopt.support.host.host_calls import HOST_CALL, plain_settings, settings_attribute
@@ -90,8 +92,17 @@ class HostCallOp(OpaqueOp):
         """Raise ExpressionError: the op has no loops."""
         raise ExpressionError(f"{self.function.data} is computed by the host")
 
-    def define(self, name: str, lanes: Sequence[int] = (), *, in_place: bool = False) -> FuncOp:
+    def define(
+        self,
+        name: str,
+        lanes: Sequence[int] = (),
+        sizes: FunctionSizes | None = None,
+        *,
+        in_place: bool = False,
+    ) -> FuncOp:
         """Return a declaration of a function of the operands' buffers and the results'."""
+        if symbols_in((*self.operand_types, *self.result_types)):
+            raise VerifyException("a function of the host needs fixed extents")
         types = [type_of(value) for value in (*self.operands, *self.results)]
         buffers = [MemRefType(storage_type(t.element_type), t.get_shape()) for t in types]
         function = FuncOp.external(f"tcopt_{name}", buffers, [])

@@ -12,10 +12,12 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.core.attributes import FusionKind
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import Array, type_of
+from tcopt.dialects.graph.core.types import Array, shape_of, type_of
 from tcopt.dialects.loop.structure import FuncOp
 from tcopt.dialects.loop.writer import LANES, Buffer, KernelWriter
+from tcopt.dialects.size import sized_memref
 from tcopt.dialects.te import api as te
+from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.dialects.te.scalar import storage_type
 
 
@@ -60,12 +62,18 @@ class OpaqueOp(GraphOp, ABC):
         raise te.ExpressionError(f"{self.name} is written as loops, not as a tensor expression")
 
     def define(
-        self, name: str, lanes: Sequence[int] = LANES, *, in_place: bool = False
+        self,
+        name: str,
+        lanes: Sequence[int] = LANES,
+        sizes: FunctionSizes | None = None,
+        *,
+        in_place: bool = False,
     ) -> FuncOp | func.FuncOp:
-        """Return the kernel: a function of the buffers of operands and results.
+        """Return the kernel: a function of the buffers of operands and results, and of sizes.
 
         Args:
             lanes: vector lengths to use along a row, the longest first.
+            sizes: collects the sizes of the function, and their values in a call.
             in_place: whether the overwritten operand is the first result, which is then not an
                 argument.
         """
@@ -75,9 +83,9 @@ class OpaqueOp(GraphOp, ABC):
                 if in_place and (kind, place) == ("out", 0):
                     continue
                 dtype = type_of(value).element_type
-                shape = type_of(value).get_shape()
-                buffers[f"{kind}{place}"] = (MemRefType(storage_type(dtype), shape), dtype)
-        writer = KernelWriter(name, buffers, lanes)
+                type_ = sized_memref(shape_of(value), storage_type(dtype))
+                buffers[f"{kind}{place}"] = (type_, dtype)
+        writer = KernelWriter(name, buffers, lanes, sizes)
         written = [writer[label] for label in buffers]
         if in_place:
             assert self.OVERWRITES is not None

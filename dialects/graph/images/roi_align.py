@@ -23,7 +23,8 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 _MOST_SAMPLES = 1 << 30
 """Maximum number of samples of a bin along a side."""

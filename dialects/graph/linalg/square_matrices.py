@@ -11,7 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import element_type, is_float, is_half, shape_of
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, Variable
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 
 class SquareMatricesOp(OpaqueOp, ABC):

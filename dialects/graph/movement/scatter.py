@@ -29,7 +29,8 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     type_of,
 )
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Operand, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Operand, Scalar
 
 _NUMPY = {
     ScatterReduction.ADD: np.add,

@@ -22,7 +22,8 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     type_of,
 )
-from tcopt.dialects.loop.writer import Buffer, KernelWriter, RowPart, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, RowPart
+from tcopt.dialects.loop.writer_scalar import Scalar
 
 
 class CumulativeOp(OpaqueOp):

@@ -13,7 +13,8 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.core.attributes import Int, integer
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX
 
 _MOST_BINS = 1 << 16
 

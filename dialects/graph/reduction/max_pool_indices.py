@@ -22,7 +22,8 @@ from tcopt.dialects.graph.core.types import (
     tensor,
 )
 from tcopt.dialects.graph.core.windows import Window, view_windows, window_properties
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX
 
 
 @irdl_op_definition

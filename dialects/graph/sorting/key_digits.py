@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, Variable
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
 

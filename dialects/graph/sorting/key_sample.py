@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import ceil, sqrt
 
 from tcopt.dialects.graph.sorting.key_digits import choose_by_digits
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 from tcopt.dialects.te.dtypes import is_unsigned
 from tcopt.dialects.te.scalar import width_of
 

@@ -22,7 +22,8 @@ from tcopt.dialects.graph.core.types import (
     tensor,
 )
 from tcopt.dialects.graph.sorting.key_digits import sort_by_digits
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 
 @irdl_op_definition

@@ -9,7 +9,8 @@ from xdsl.ir import Attribute
 
 from tcopt.dialects.graph.sorting.key_digits import choose_by_digits, sort_by_digits
 from tcopt.dialects.graph.sorting.key_sample import is_sampled, near_least
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 _MOST_RANKED = 128
 """Maximum number of keys that are all compared with each other, vectorised."""

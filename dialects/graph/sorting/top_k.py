@@ -14,7 +14,8 @@ from tcopt.dialects.graph.core.attributes import Int, flag, integer
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.graph.sorting.smallest_keys import smallest
-from tcopt.dialects.loop.writer import Buffer, KernelWriter, Scalar
+from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer_scalar import Scalar
 
 
 @irdl_op_definition

@@ -13,7 +13,8 @@ from xdsl.ir import Attribute
 from tcopt.dialects.graph.core.attributes import TreeAggregate
 from tcopt.dialects.graph.core.types import bits_of
 from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, NodeRelation, words_of
-from tcopt.dialects.loop.writer import INDEX, Buffer, KernelWriter, Scalar, Variable
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, Variable
+from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
 
 _TOGETHER = 8
 """Number of paths, each of one row down one tree, that are followed together."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref
@@ -15,11 +16,13 @@ from xdsl.dialects.builtin import (
     LocationAttr,
     MemRefType,
     ModuleOp,
+    StringAttr,
     UnrealizedConversionCastOp,
     i8,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop, te
@@ -40,9 +43,9 @@ from tcopt.dialects.size import (
     function_symbols,
     sized_memref,
     static_type,
-    symbols_in,
 )
 from tcopt.dialects.target import target_facts_of
+from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.dialects.te.names import symbols_of, unique_name
 from tcopt.dialects.te.scalar import storage_type
 from tcopt.passes.loop.bufferize.joins import Joins, is_join, origin_of, part_offsets, producer_of
@@ -57,9 +60,17 @@ from tcopt.support.arithmetic.sizes import (
     named_size,
     product,
 )
-from tcopt.support.errors import PassFailedError
+from tcopt.support.errors import PassFailedError, UndecidedSize
 from tcopt.support.ir.rewriting import erase
 from tcopt.support.locations import set_location
+from tcopt.support.syntax.canonical_text import canonical_text
+
+
+class _Callee(NamedTuple):
+    """The function of an operator that is written as loops, and its sizes in a call."""
+
+    name: str
+    sizes: tuple[Size, ...]
 
 
 class HostLowering:
@@ -83,7 +94,9 @@ class HostLowering:
         target = target_facts_of(module)
         self.lanes = () if target is not None and target.lanes_are_threads else LANES
         self.copies: dict[Attribute, str] = {}
-        self.opaque: dict[object, str] = {}
+        self.opaque: dict[object, _Callee] = {}
+        self.sized: dict[str, str] = {}
+        """Names of functions of operators over sizes, by their text without the name."""
         self.names = symbols_of(module)
         self.buffers: dict[SSAValue, SSAValue] = {}
         self.targets: dict[SSAValue, Callable[[], SSAValue]] = {}
@@ -268,8 +281,6 @@ class HostLowering:
 
     def _lower_opaque(self, op: OpaqueOp) -> None:
         """Call the op's own loop function, which equal ops share."""
-        if symbols_in((*op.operand_types, *op.result_types)):
-            raise PassFailedError("needs fixed extents", op=op, hint="fix its sizes")
         in_place = op in self.overwrites
         key = (
             op.name,
@@ -279,14 +290,9 @@ class HostLowering:
             tuple(op.operand_types),
             tuple(op.result_types),
         )
-        name = self.opaque.get(key)
-        if name is None:
-            name = unique_name(op.name.rpartition(".")[2], self.names)
-            function = op.define(name, self.lanes, in_place=in_place)
-            name = self.opaque[key] = function.sym_name.data
-            function.location = op.location
-            set_location([function], op.location)
-            self._add_function(function)
+        callee = self.opaque.get(key)
+        if callee is None:
+            callee = self.opaque[key] = self._define_opaque(op, in_place=in_place)
         buffers = [self.buffers[value] for value in op.operands]
         results = list(op.results)
         if in_place:
@@ -296,9 +302,28 @@ class HostLowering:
             self.buffers[result] = self.view(source, memref_of(result.type), op.location)
         buffers += [self.result_buffer(result, op.location) for result in results]
         arguments = [self._signless(buffer, op.location) for buffer in buffers]
-        call = loop.CallOp(name, arguments)
+        call = loop.CallOp(callee.name, arguments, dims_attr(callee.sizes))
         call.attributes.update(op.attributes)
         self.insert(call, op.location)
+
+    def _define_opaque(self, op: OpaqueOp, *, in_place: bool) -> _Callee:
+        """Return an op's loop function. Ops over other sizes of the model may have the same."""
+        sizes, name = FunctionSizes(), op.name.rpartition(".")[2]
+        try:
+            function = op.define(name, self.lanes, sizes, in_place=in_place)
+        except (UndecidedSize, VerifyException) as error:
+            raise PassFailedError(f"needs fixed extents: {error}", op=op) from error
+        values = tuple(sizes.values)
+        if values:
+            text = canonical_text(function, "f")
+            if text in self.sized:
+                return _Callee(self.sized[text], values)
+        function.sym_name = StringAttr(unique_name(function.sym_name.data, self.names))
+        if values:
+            self.sized[text] = function.sym_name.data
+        set_location([function], op.location)
+        self._add_function(function)
+        return _Callee(function.sym_name.data, values)
 
     def _signless(self, buffer: SSAValue, location: LocationAttr) -> SSAValue:
         """Return a buffer with the element type in which values are stored."""
