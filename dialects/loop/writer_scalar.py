@@ -160,7 +160,7 @@ class Scalar:
         """Return the minimum; nan propagates."""
         return self._binary("min", other)
 
-    def clamp(self, low: float, high: float) -> Scalar:
+    def clamp(self, low: float, high: Operand) -> Scalar:
         """Clamp to `[low, high]`; nan becomes `low`."""
         kept = self.writer.select(self > low, self, low, self.dtype)
         return kept.minimum(high)

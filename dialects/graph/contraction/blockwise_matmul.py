@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,6 +25,7 @@ from tcopt.dialects.graph.core.types import (
 )
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import Size
 
 PANEL = 32
 """Number of columns that are computed together."""
@@ -124,13 +126,29 @@ class BlockwiseMatmulOp(OpaqueOp):
                 with k.loop(size) as place:
                     total.set(total.get() + wide[row, block * size + place])
                 sums[row, block] = total.get()
+        read = wide, sums, codes, scales, offsets
         with k.loop(codes.shape[0], parallel=True) as panel:
+            if isinstance(rows, Size):
+                first, rest = 0, rows
+                for size in (_ROWS, 1):
+                    count, rest = divmod(rest, size)
+                    with k.loop(count) as part:
+                        row = AffineDimExpr(0) * size
+                        some = [k.index(row + r, [part.value], first) for r in range(size)]
+                        self._write_rows(k, some, panel, read, result)
+                    first += count * size
+                return
             for first in range(0, rows, _ROWS):
                 some = range(first, min(first + _ROWS, rows))
-                self._write_rows(k, some, panel, (wide, sums, codes, scales, offsets), result)
+                self._write_rows(k, some, panel, read, result)
 
     def _write_rows(
-        self, k: KernelWriter, rows: range, panel: Scalar, read: Sequence[Buffer], result: Buffer
+        self,
+        k: KernelWriter,
+        rows: Sequence[Scalar | int],
+        panel: Scalar,
+        read: Sequence[Buffer],
+        result: Buffer,
     ) -> None:
         """Write one panel of some rows: products block by block, each scaled and offset at its
         end."""

@@ -25,6 +25,7 @@ from tcopt.dialects.graph.core.types import (
 )
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import Size
 
 _MOST_SAMPLES = 1 << 30
 """Maximum number of samples of a bin along a side."""
@@ -41,6 +42,11 @@ class _Side:
     def samples(self) -> Scalar:
         """Return the number of samples, in the type of coordinates."""
         return self.count.cast(i64).cast(self.start.dtype)
+
+
+def _real(extent: int) -> float:
+    """Return an extent as a number in the arithmetic of coordinates; a size adapts to it."""
+    return extent if isinstance(extent, Size) else float(extent)
 
 
 _Tap = tuple[Scalar, Scalar, Scalar]
@@ -273,8 +279,8 @@ class RoiAlignOp(OpaqueOp):
             return k.scalar(0, INDEX), side.count
         count = side.samples()
         ends: list[Scalar] = []
-        for edge, step in ((-1.0, -2.0), (float(extent), 3.0)):
-            bins = (edge - side.start) / side.length
+        for edge, step in ((-1.0, -2.0), (_real(extent), 3.0)):
+            bins = (k.scalar(edge, count.dtype) - side.start) / side.length
             at = (bins - place.cast(i64).cast(count.dtype)) * count
             # Upper bound of the rounding error.
             slack = (bins.maximum(bins * -1.0) + 1.0) * count * 2.0**-20
@@ -301,8 +307,8 @@ class RoiAlignOp(OpaqueOp):
             extent = image.shape[d]
             part = (sample[d].cast(i64).cast(wide) + 0.5) / side.samples()
             at = side.start + side.length * (place[d].cast(i64).cast(wide) + part)
-            inside = inside & (at >= -1.0) & (at <= float(extent))
-            at = at.clamp(0.0, float(extent - 1))
+            inside = inside & (at >= -1.0) & (at <= _real(extent))
+            at = at.clamp(0.0, _real(extent - 1))
             base = at.cast(i64)
             following = (base + 1).minimum(extent - 1)
             rest = at - base.cast(wide)

@@ -12,9 +12,17 @@ from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.core.attributes import Int, integer
 from tcopt.dialects.graph.core.opaque import OpaqueOp
-from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
+from tcopt.dialects.graph.core.types import (
+    AnyTensor,
+    Array,
+    as_extent,
+    element_type,
+    shape_of,
+    tensor,
+)
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import maximum, minimum, upper_bound
 
 
 @irdl_op_definition
@@ -84,7 +92,7 @@ class CountNgramsOp(OpaqueOp):
 
     def _distances(self, length: int) -> int:
         """Return the number of distances at which an n-gram of two words fits into a row."""
-        return max(min(self.distances.value.data, length - 1), 0)
+        return as_extent(maximum(minimum(self.distances.value.data, length - 1), 0))
 
     def compute_all(
         self, rows: Array, children: Array, words: Array, columns: Array
@@ -119,7 +127,7 @@ class CountNgramsOp(OpaqueOp):
                 first = _child(k, children, words, k.scalar(0, i32), rows[row, start])
                 with k.when(first >= 0):
                     _count(k, columns, result, row, first)
-                    if depth > 1 and length > 1:
+                    if depth > 1 and upper_bound(length) > 1:
                         # The second word has to be in the row.
                         after = k.scalar(length - 1, INDEX) - start
                         with k.loop(after.minimum(self._distances(length))) as distance:

@@ -11,6 +11,7 @@ from tcopt.dialects.graph.sorting.key_digits import choose_by_digits, sort_by_di
 from tcopt.dialects.graph.sorting.key_sample import is_sampled, near_least
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 
 _MOST_RANKED = 128
 """Maximum number of keys that are all compared with each other, vectorised."""
@@ -33,7 +34,8 @@ def smallest(
 
     The run time is approximately proportional to `extent`, whatever the keys are. Few keys are
     compared with each other, or inserted into a short list. For many keys, a sample excludes most
-    of them, or radix selection finds the selected ones digit by digit; only these are sorted.
+    of them, or radix selection finds the selected ones digit by digit; only these are sorted. The
+    method is chosen for the upper bounds of sizes.
 
     Args:
         extent: number of keys.
@@ -41,7 +43,8 @@ def smallest(
         key: returns the key at an index.
         emit: called with a rank and the index of the key with that rank.
     """
-    if count * 2 > extent > _MOST_RANKED:
+    most, most_chosen = upper_bound(extent), upper_bound(count)
+    if most_chosen * 2 > most > _MOST_RANKED:
         order, keys = k.workspace((2, extent), INDEX), k.workspace((2, extent), dtype)
         with k.loop(extent) as i:
             order[0, i], keys[0, i] = i, key(i)
@@ -51,20 +54,20 @@ def smallest(
     for parts in k.parts(extent):
         with parts as part, part.places() as (place, _):
             keys[place] = key(place)
-    is_far_less = extent > _MOST_RANKED or count * _FEW <= extent
-    if is_far_less and count <= _MOST_INSERTED:
+    is_far_less = most > _MOST_RANKED or most_chosen * _FEW <= most
+    if is_far_less and most_chosen <= _MOST_INSERTED:
         _insert(k, count, keys, emit)
-    elif extent <= _MOST_RANKED:
+    elif most <= _MOST_RANKED:
         _by_rank(k, extent, count, keys, emit)
     else:
-        if is_sampled(extent, count):
+        if is_fixed((extent, count)) and is_sampled(extent, count):
             order, keys, left = near_least(k, count, keys)
         else:
             order, left = k.workspace((extent,), INDEX), extent
             with k.loop(extent) as i:
                 order[i] = i
         order, keys = choose_by_digits(k, count, order, keys, left)
-        if count > _MOST_RANKED:
+        if most_chosen > _MOST_RANKED:
             _emit_sorted(k, count, order, keys, emit)
             return
         own = k.workspace((count,), dtype)

@@ -15,6 +15,7 @@ from tcopt.dialects.graph.core.types import bits_of
 from tcopt.dialects.graph.trees.tree_nodes import FEATURE_BITS, NodeRelation, words_of
 from tcopt.dialects.loop.writer import Buffer, KernelWriter, Variable
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import Size
 
 _TOGETHER = 8
 """Number of paths, each of one row down one tree, that are followed together."""
@@ -150,6 +151,9 @@ class TreeWriter:
         """Write loops over all rows and trees."""
         k = self._k
         far = self._size > _FAR
+        if isinstance(self._rows, Size):
+            self._write_sized([_FEW_ROWS, _CHUNK, 1] if far else [_CHUNK, 1])
+            return
         size = _FEW_ROWS if far else _CHUNK
         chunks = self._rows // size if self._rows > _FEW_ROWS else 0
         if chunks:
@@ -157,6 +161,15 @@ class TreeWriter:
                 self._score(chunk * size, size, parallel=far)
         if rest := self._rows - chunks * size:
             self._score(k.scalar(chunks * size, INDEX), rest, parallel=True)
+
+    def _write_sized(self, sizes: Sequence[int]) -> None:
+        """Write a loop over chunks of rows for each size of chunks, the largest first."""
+        k, first, rest = self._k, 0, self._rows
+        for size in sizes:
+            count, rest = divmod(rest, size)
+            with k.loop(count, parallel=size < _FEW_ROWS) as chunk:
+                self._score(chunk * size + first, size, parallel=size == _FEW_ROWS)
+            first += count * size
 
     def _score(self, first: Scalar, rows: int, *, parallel: bool) -> None:
         """Find the leaves of some rows, starting at `first`, and combine their weights."""
