@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import scf
@@ -42,7 +43,7 @@ from tcopt.dialects.te.dtypes import is_float
 from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.dialects.te.scalar import Emitter, storage_type
 from tcopt.support.arithmetic.affine import substitute
-from tcopt.support.arithmetic.sizes import Size, lower_bound, upper_bound
+from tcopt.support.arithmetic.sizes import Extent, Size, lower_bound, upper_bound
 from tcopt.support.syntax.access_syntax import unique_operands
 
 AnyMemRef = MemRefType[Attribute]
@@ -188,7 +189,7 @@ class KernelWriter:
         self.name = name
         self._lanes = lanes
         self._sizes = FunctionSizes() if sizes is None else sizes
-        shapes = [extents_of(type_) for type_, _ in buffers.values()]
+        shapes = [cast("tuple[int, ...]", extents_of(type_)) for type_, _ in buffers.values()]
         types = [
             sized_memref(self._sizes.shape(shape), type_.element_type)
             for shape, (type_, _) in zip(shapes, buffers.values(), strict=True)
@@ -196,7 +197,7 @@ class KernelWriter:
         self.block = Block(arg_types=types)
         self.emitter = Emitter(self.block, contract=True)
         self._function = FuncOp(name, types, Region(self.block))
-        self._extents: dict[int, SSAValue] = {}
+        self._extents: dict[Size, SSAValue] = {}
         self._buffers: dict[str, Buffer] = {}
         for (label, (_, dtype)), shape, argument in zip(
             buffers.items(), shapes, self.block.args, strict=True
@@ -239,7 +240,7 @@ class KernelWriter:
                 self._extents[size] = op.result
         return self._extents[size]
 
-    def _expression(self, size: int) -> tuple[AffineExpr, list[SSAValue]]:
+    def _expression(self, size: Extent) -> tuple[AffineExpr, list[SSAValue]]:
         """Return an extent over the sizes of the function, which may become more."""
         found = self._sizes.expression(size)
         set_function_symbols(self._function, self._sizes.symbols)

@@ -177,6 +177,8 @@ class Scalar:
             return self
         if dtype == INDEX:
             value = emitter.to_index(self.value, is_unsigned(self.dtype))
+        elif self.dtype == INDEX and is_float(dtype):
+            return self.cast(i64).cast(dtype)
         elif self.dtype == INDEX:
             value = emitter.add(IndexCastOp(self.value, storage_type(dtype)))
         else:

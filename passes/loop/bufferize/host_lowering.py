@@ -314,12 +314,11 @@ class HostLowering:
         except (UndecidedSize, VerifyException) as error:
             raise PassFailedError(f"needs fixed extents: {error}", op=op) from error
         values = tuple(sizes.values)
-        if values:
-            text = canonical_text(function, "f")
-            if text in self.sized:
-                return _Callee(self.sized[text], values)
+        text = canonical_text(function, "f") if values else None
+        if text in self.sized:
+            return _Callee(self.sized[text], values)
         function.sym_name = StringAttr(unique_name(function.sym_name.data, self.names))
-        if values:
+        if text is not None:
             self.sized[text] = function.sym_name.data
         set_location([function], op.location)
         self._add_function(function)
