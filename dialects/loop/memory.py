@@ -32,7 +32,7 @@ from xdsl.utils.hints import isa
 
 from tcopt.dialects.loop.scopes import Scope, ScopeAttr
 from tcopt.dialects.loop.types import parse_buffer_type, verify_buffer_type
-from tcopt.dialects.size import DimsAttr, extents_of, sized_memref, verify_call
+from tcopt.dialects.size import DimsAttr, extents_of, sized_memref, verify_call, verify_uses
 from tcopt.support.ir.literals import Integers, integers
 
 FENCE = "fence"
@@ -132,6 +132,7 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_call(self, self.callee, self.arguments.types, (), self.sizes)
+        verify_uses(self)
 
 
 @irdl_op_definition

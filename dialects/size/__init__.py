@@ -2,7 +2,13 @@
 
 from xdsl.ir import Dialect
 
-from tcopt.dialects.size.define import DefineOp, defined_symbols
+from tcopt.dialects.size.define import (
+    DefineOp,
+    are_known_at,
+    defined_symbols,
+    symbols_used_by,
+    verify_uses,
+)
 from tcopt.dialects.size.dims import (
     DimsAttr,
     dims_attr,
@@ -50,6 +56,7 @@ __all__ = [
     "IndexOp",
     "Measure",
     "SizeValues",
+    "are_known_at",
     "buffer_types",
     "defined_symbols",
     "dims_attr",
@@ -71,7 +78,9 @@ __all__ = [
     "static_type",
     "substitute_type",
     "symbols_in",
+    "symbols_used_by",
     "verify_call",
     "verify_symbols",
+    "verify_uses",
     "view_of",
 ]

@@ -61,6 +61,7 @@ from tcopt.dialects.size import (
     print_extent,
     verify_call,
     verify_symbols,
+    verify_uses,
 )
 from tcopt.support.arithmetic.sizes import lower_bound, symbols_of, upper_bound
 from tcopt.support.ir.literals import integers, number_list
@@ -422,3 +423,4 @@ class CallOp(IRDLOperation):
 
     def verify_(self) -> None:
         verify_call(self, self.callee, self.arguments.types, self.res.types, self.sizes)
+        verify_uses(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.numpy_helper
 import onnx.parser
 import pytest
 
@@ -68,6 +69,29 @@ def test_one_program_for_every_count(name: str):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     assert steps.count("done") == 1 and len(compiled.parts) == 1
+
+
+def test_shared_weights_after_sums_of_selected_rows():
+    """The products are merged only where the sizes of their operands are known."""
+    text = """(float[12, 256] x, bool[12] c, bool[12] d) => (float[1, 128] y, float[1, 128] z) {
+        axes = Constant<value_ints = [0]>()
+        a = Compress<axis = 0>(x, c)
+        b = ReduceSum<keepdims = 1>(a, axes)
+        y = MatMul(b, w)
+        e = Compress<axis = 0>(x, d)
+        f = ReduceSum<keepdims = 1>(e, axes)
+        z = MatMul(f, w)
+    }"""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 18]> m {text}')
+    weights = np.random.default_rng(0).integers(-2, 3, (256, 128)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    compiled = tcopt.compile(model, workers=0)
+    for seed in range(3):
+        feeds = feeds_of(model, 0.5, seed)
+        for ours, name in zip(compiled.run(feeds), "cd", strict=True):
+            wanted = feeds["x"][feeds[name]].sum(0, keepdims=True) @ weights
+            np.testing.assert_allclose(ours, wanted, rtol=1e-5)
+    assert len(compiled.parts) == 1
 
 
 def test_it_is_saved_and_profiled(tmp_path):

@@ -31,7 +31,8 @@ te.func @double(%x: tensor<8x4xf32, #size.dims<s0[1:8], 4>>, %s0: index)
 // CHECK-LABEL: func.func @main
 // CHECK: te.call @double(%x) sizes <2 * n[3:4]> : (tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>)
 func.func @main(%x: tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>)
-    -> tensor<8x4xf32, #size.dims<2 * n[3:4], 4>> {
+    -> tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>
+    attributes {size.symbols = #size.dims<n[3:4]>} {
   %y = te.call @double(%x) sizes <2 * n[3:4]>
     : (tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>) -> tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>
   func.return %y : tensor<8x4xf32, #size.dims<2 * n[3:4], 4>>

@@ -20,8 +20,9 @@ from tcopt.dialects.graph.core.attributes import FusionKind, extents_in
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extents, element_type, shape_of, tensor
 from tcopt.dialects.graph.movement.slice import SliceOp
+from tcopt.dialects.size import are_known_at
 from tcopt.passes.graph.motion.followed_axes import followed_axes
-from tcopt.support.arithmetic.sizes import maximum, minimum, upper_bound
+from tcopt.support.arithmetic.sizes import maximum, minimum, symbols_of, upper_bound
 from tcopt.support.ir.rewriting import erase, function_bodies, insert
 from tcopt.support.remarks import remark
 
@@ -161,7 +162,8 @@ class _Demand:
             return None
         window = self.parts.get(op.results[0])
         if isinstance(op, SliceOp):
-            return _before_slice(op, window or SliceWindow.whole(op.results[0]))
+            window = window or SliceWindow.whole(op.results[0])
+            return _before_slice(op, window) if _is_known_at(window, op) else None
         if window is None or not _is_part(window.shape, op.shape):
             return None
         axes = [
@@ -181,7 +183,7 @@ class _Demand:
         starts = [(window if a in cut else whole).starts[a] for a in range(len(op.shape))]
         shape = [(window if a in cut else whole).shape[a] for a in range(len(op.shape))]
         part = SliceWindow(tuple(starts), tuple(shape))
-        if not _is_part(part.shape, op.shape):
+        if not _is_part(part.shape, op.shape) or not _is_known_at(part, op):
             return None
         windows: list[SliceWindow] = []
         for value, axes in zip(op.operands, followed, strict=True):
@@ -256,6 +258,12 @@ class _Parts:
 def _is_part(shape: Sequence[int], whole: Sequence[int]) -> bool:
     """Whether computing a part saves enough work; sizes are taken at their upper bounds."""
     return upper_bound(prod(shape)) * PART <= upper_bound(prod(whole))
+
+
+def _is_known_at(window: SliceWindow, op: Operation) -> bool:
+    """Whether all sizes of a window are defined before an op."""
+    extents = as_extents((*window.starts, *window.shape))
+    return are_known_at((symbol for extent in extents for symbol in symbols_of(extent)), op)
 
 
 def _before_slice(op: SliceOp, window: SliceWindow) -> list[SliceWindow] | None:

@@ -23,6 +23,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import bytes_of, numpy_dtype, shape_of, type_of
 from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
+from tcopt.dialects.size import are_known_at, symbols_used_by
 from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.ir.rewriting import function_bodies, move_before, rewrite
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -105,7 +106,8 @@ class MergeRows(RewritePattern):
         self, op: ContractionOp, first: Operation, dependent: Collection[Operation]
     ) -> set[Operation] | None:
         """Return the producers of an op's data that come after the first op; None if they must not
-        be moved, as some of them are in the group or depend on it."""
+        be moved, as some of them are in the group, depend on it, or have a size that is defined
+        later."""
         found: set[Operation] = set()
         pending = [op.operands[0].owner]
         while pending:
@@ -117,7 +119,7 @@ class MergeRows(RewritePattern):
                 continue
             if self._places.get(owner, -1) < self._places[first]:
                 continue
-            if owner.regions:
+            if owner.regions or not are_known_at(symbols_used_by(owner), first):
                 return None
             found.add(owner)
             pending += (operand.owner for operand in owner.operands)

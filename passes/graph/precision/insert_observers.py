@@ -5,8 +5,9 @@ A walk by hand: it changes the results of one function, and the module's attribu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import cast
 
 from xdsl.context import Context
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     f32,
+    i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -26,10 +28,12 @@ from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.reduction.histogram import HistogramOp
 from tcopt.dialects.graph.reduction.reduce import ReduceOp
+from tcopt.dialects.size import DefineOp, symbols_in
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import insert
 
-_OUTPUTS, _CHECKS = "graph.outputs", "graph.checks"
+_OUTPUTS, _CHECKS, _SIZES = "graph.outputs", "graph.checks", "graph.sizes"
 WHOLE = "all"
 """Axis option for one statistic of the whole tensor."""
 
@@ -98,9 +102,9 @@ class _Observation:
 
     def run(self) -> None:
         """Replace the results, their names, and the function's type."""
-        names, checks = self._names(), self._checks()
-        given = list(self.last.arguments)
-        end = len(given) - checks
+        names, given = self._names(), list(self.last.arguments)
+        checks = len(given) - self._count(_CHECKS)
+        end = checks - self._count(_SIZES)
         keep = self.options.keep
         axes = self.options.axes or (WHOLE,) * max(end - keep, 0)
         if len(axes) != end - keep:
@@ -110,7 +114,11 @@ class _Observation:
         made: list[tuple[str, SSAValue]] = list(zip(names[:keep], given[:keep], strict=True))
         for name, value, axis in zip(names[keep:end], given[keep:end], axes, strict=True):
             made += self._observed(name, value, axis)
-        made += zip(names[end:], given[end:], strict=True)
+        sizes = self._used_sizes([value for _, value in made], given[end:checks])
+        made += sizes
+        made += zip(names[checks:], given[checks:], strict=True)
+        if _SIZES in self.module.attributes:
+            self.module.attributes[_SIZES] = IntegerAttr(len(sizes), i64)
         values = [value for _, value in made]
         self._forget_attributes(keep, len(values))
         self.last.operands = values
@@ -121,10 +129,21 @@ class _Observation:
             told = ArrayAttr([StringAttr(name) for name, _ in made])
             self.module.attributes[_OUTPUTS] = told
 
+    def _used_sizes(
+        self, results: Sequence[SSAValue], counts: Collection[SSAValue]
+    ) -> list[tuple[str, SSAValue]]:
+        """Return the values of defined sizes that results have, with the names of the sizes."""
+        used = symbols_in([value.type for value in results])
+        return [
+            (op.symbol.name, op.count)
+            for op in self.function.body.block.ops
+            if isinstance(op, DefineOp) and op.symbol in used and op.count in counts
+        ]
+
     def _observed(self, name: str, value: SSAValue, axis: str) -> Iterator[tuple[str, SSAValue]]:
         if not is_float(element_type(value)):
             raise PassFailedError(f"'{name}' is {value.type}, which is not a tensor of floats")
-        if 0 in shape_of(value):
+        if not upper_bound(prod(shape_of(value))):
             raise PassFailedError(f"'{name}' is {value.type}, which has no elements")
         if element_type(value) != f32:
             value = self._add(CastOp(value, f32))
@@ -165,8 +184,8 @@ class _Observation:
             return [*names, *[""] * (len(self.last.arguments) - len(names))]
         return [f"result{number}" for number in range(len(self.last.arguments))]
 
-    def _checks(self) -> int:
-        told = self.module.attributes.get(_CHECKS)
+    def _count(self, attribute: str) -> int:
+        told = self.module.attributes.get(attribute)
         return told.value.data if isinstance(told, IntegerAttr) else 0
 
     def _forget_attributes(self, keep: int, count: int) -> None:

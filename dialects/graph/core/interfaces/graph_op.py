@@ -36,7 +36,7 @@ from tcopt.dialects.graph.core.types import (
     type_of,
     zeros,
 )
-from tcopt.dialects.size import DimsAttr
+from tcopt.dialects.size import DimsAttr, verify_uses
 from tcopt.dialects.te import api as te
 from tcopt.support.arithmetic.sizes import is_fixed
 from tcopt.support.errors import UndecidedSize
@@ -174,6 +174,7 @@ class GraphOp(
                 raise VerifyException(
                     f"result has type {result.type}, but operands and attributes give {expected}"
                 )
+        verify_uses(self)
 
     # Printing and parsing.
 

@@ -92,3 +92,22 @@ func.func @bias(%x: tensor<1x128xf32>, %z: tensor<1x128xf32>)
   %5 = graph.tanh %4 : tensor<1x128xf32>
   return %2, %5 : tensor<1x128xf32>, tensor<1x128xf32>
 }
+
+// The rows of the second product depend on a size that is defined after the first one.
+// CHECK-LABEL: func.func @defined_size
+// CHECK: graph.matmul {{.*}} : tensor<1x128xf32>
+// CHECK: size.define
+// CHECK: graph.matmul {{.*}} : tensor<1x128xf32>
+func.func @defined_size(%x: tensor<1x128xf32>, %z: tensor<8x128xf32>, %f: tensor<8xi1>)
+    -> (tensor<1x128xf32>, tensor<1x128xf32>) {
+  %i = graph.iota : tensor<16384xf32>
+  %w = graph.reshape %i : tensor<128x128xf32>
+  %0 = graph.matmul %x, %w : tensor<1x128xf32>
+  %p, %c = graph.nonzero %f : tensor<8xi64>, tensor<1xi64>
+  %n = size.define %c as <n[0:8]> : tensor<1xi64>
+  %r = graph.slice %z {starts = [0, 0]} : tensor<8x128xf32, #size.dims<n[0:8], 128>>
+  %s = graph.reduce %r {kind = sum, axes = [0]} : tensor<128xf32>
+  %t = graph.reshape %s : tensor<1x128xf32>
+  %1 = graph.matmul %t, %w : tensor<1x128xf32>
+  return %0, %1 : tensor<1x128xf32>, tensor<1x128xf32>
+}
