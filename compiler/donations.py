@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.utils.hints import isa
+from xdsl.dialects.builtin import ModuleOp
 
-from tcopt.dialects.graph.core.donation import DONATED, names_in, set_pairs
+from tcopt.dialects.graph.core.donation import DONATED, count_in, names_in, set_pairs
 from tcopt.support.errors import InputError
 
 
@@ -37,5 +36,4 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
 def _own_names(module: ModuleOp, key: str, *added: str) -> list[str]:
     """Return the names of the model's own inputs or outputs, which precede those added."""
     names = names_in(module, key)
-    counts = (module.attributes.get(each) for each in added)
-    return names[: len(names) - sum(c.value.data for c in counts if isa(c, IntegerAttr))]
+    return names[: len(names) - sum(count_in(module, each) for each in added)]

@@ -23,7 +23,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.dialects.graph.core.donation import IN_PLACE, pairs_of
+from tcopt.dialects.graph.core.donation import IN_PLACE, count_in, pairs_of
 from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
@@ -220,15 +220,15 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
 
 def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """Return the inputs; random keys are last."""
-    count = len(specs) - _count(module, "graph.keys")
+    count = len(specs) - count_in(module, "graph.keys")
     own = _with_texts(module, TEXT_INPUTS, specs[:count])
     return [*own, *(spec._replace(kind=Kind.KEY) for spec in specs[count:])]
 
 
 def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """Return the outputs; values of defined sizes and checks are last."""
-    checks = len(specs) - _count(module, "graph.checks")
-    sizes = checks - _count(module, "graph.sizes")
+    checks = len(specs) - count_in(module, "graph.checks")
+    sizes = checks - count_in(module, "graph.sizes")
     in_place = pairs_of(module, IN_PLACE)
     own = _with_texts(module, TEXT_OUTPUTS, specs[:sizes])
     return [
@@ -236,11 +236,6 @@ def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
         *(spec._replace(kind=Kind.SIZE) for spec in specs[sizes:checks]),
         *(spec._replace(kind=Kind.CHECK) for spec in specs[checks:]),
     ]
-
-
-def _count(module: ModuleOp, attribute: str) -> int:
-    number = module.attributes.get(attribute)
-    return number.value.data if isa(number, IntegerAttr) else 0
 
 
 def _with_texts(module: ModuleOp, attribute: str, specs: list[TensorSpec]) -> list[TensorSpec]:

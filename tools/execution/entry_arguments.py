@@ -15,7 +15,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects.graph.core.donation import in_place_results
 from tcopt.dialects.graph.core.weights import weights_of
 from tcopt.dialects.size import buffer_types, extents_of, sized
-from tcopt.support.arithmetic.sizes import evaluate
+from tcopt.support.arithmetic.sizes import substitute, upper_bound
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.ir.literals import Integers, integers
 from tcopt.tools.execution.executors import WEIGHTS, outputs_of, signature
@@ -42,7 +42,7 @@ def entry_arguments(
 
     Args:
         feeds: values of the first arguments.
-        sizes: the number of each size, by name.
+        sizes: the number of each size, by name; results have room for the upper bounds of others.
         known: arrays with the shapes of the first results, for those with unknown extents.
     """
     arguments = entry.regions[0].block.args
@@ -82,7 +82,8 @@ def _new_arrays(
             continue
         shape = [size for size in spec.shape or () if isinstance(size, int)]
         if position < len(types) and sized(types[position]) is not None:
-            shape = [evaluate(extent, numbers) for extent in extents_of(types[position])]
+            extents = extents_of(types[position])
+            shape = [upper_bound(substitute(extent, numbers)) for extent in extents]
         elif None in (spec.shape or ()) and position - first < len(known):
             shape = known[position - first].shape
         found.append(unwritten(shape, spec.dtype))

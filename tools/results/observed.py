@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects.graph.core.attributes import extents_in
+from tcopt.dialects.graph.core.donation import count_in
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.pad import PadOp
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
@@ -27,7 +28,7 @@ from tcopt.support.data.strings import strings_in
 from tcopt.support.errors import TcoptError, UnsupportedError
 from tcopt.support.ir.origins import ORIGIN, Origin
 from tcopt.tools.execution.entry_arguments import entry_arguments
-from tcopt.tools.execution.executors import WEIGHTS, functions
+from tcopt.tools.execution.executors import WEIGHTS, functions, output_names
 from tcopt.tools.execution.host_program import HostProgram
 from tcopt.tools.execution.memory_roles import memory_roles
 from tcopt.tools.execution.prepared_code import PreparedCode
@@ -106,11 +107,35 @@ def run_observed(
     main = functions(module).get("main")
     if not isinstance(main, func.FuncOp) or WEIGHTS not in main.attributes:
         raise UnsupportedError("only the kernels of a CPU can be observed")
-    arrays, results = entry_arguments(module, main, feeds)
     with PreparedCode() as code, strings_in(module_strings(module)):
-        run = _Run(module, borders, code, limit)
-        HostProgram(module, run.call).run(main, arrays)
-    return results, run.kernels
+
+        def run(sizes: Mapping[str, int]) -> tuple[list[Array], list[KernelRun]]:
+            arrays, results = entry_arguments(module, main, feeds, sizes)
+            run = _Run(module, borders, code, limit)
+            HostProgram(module, run.call).run(main, arrays)
+            return results, run.kernels
+
+        results, kernels = run({})
+        # The sizes that the program defines are the shapes of results in another run.
+        if sizes := _defined_sizes(module, results):
+            results, kernels = run(sizes)
+    return results, kernels
+
+
+def own_outputs(module: ModuleOp) -> list[str]:
+    """Return the names of the model's outputs, without values of sizes and checks after them."""
+    names = output_names(module)
+    added = count_in(module, "graph.sizes") + count_in(module, "graph.checks")
+    return names[: len(names) - added]
+
+
+def _defined_sizes(module: ModuleOp, results: Sequence[Array]) -> dict[str, int]:
+    """Return the values of the sizes that outputs have and the program defines."""
+    first, names = len(own_outputs(module)), output_names(module)
+    end = first + count_in(module, "graph.sizes")
+    return {
+        name: value.item() for name, value in zip(names[first:end], results[first:end], strict=True)
+    }
 
 
 @dataclass
@@ -152,8 +177,11 @@ class _Run:
     ) -> Iterator[Written]:
         """Yield copies of a kernel's outputs, in the shapes of the graph, without its workspace."""
         for number, (text, position) in enumerate(zip(origin.results, positions, strict=False)):
-            shape = tuple(int(size) for size in text.split("x")[:-1])
-            array = as_shape(arrays[position], shape)
+            sizes = text.split("x")[:-1]
+            array = arrays[position]
+            # An array with sizes has the shape of the kernel's argument.
+            if all(size.isdecimal() for size in sizes):
+                array = as_shape(array, tuple(map(int, sizes)))
             if array is not None:
                 yield Written(np.array(array), self.borders.inside(origin, number))
 

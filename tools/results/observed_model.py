@@ -19,9 +19,9 @@ from tcopt.support.pipelines.text import make_passes
 from tcopt.support.registries.target_registry import find_target
 from tcopt.targets.launched import LaunchedTarget
 from tcopt.tools.compiling import options_of
-from tcopt.tools.execution.executors import functions, input_names, inputs_of, output_names
+from tcopt.tools.execution.executors import functions, input_names, inputs_of
 from tcopt.tools.passes.driver import blame
-from tcopt.tools.results.observed import Borders, KernelRun, run_observed
+from tcopt.tools.results.observed import Borders, KernelRun, own_outputs, run_observed
 
 Array = NDArray[Any]
 
@@ -79,5 +79,5 @@ def observe_model(args: argparse.Namespace, given: dict[str, Array]) -> Observed
         module, borders, [feeds[spec.name] for spec in specs], limit=args.timeout
     )
     own = {name: feeds[name] for name in input_names(module) if name in feeds}
-    named = dict(zip(output_names(module), results, strict=False))
+    named = dict(zip(own_outputs(module), results, strict=False))
     return ObservedModel(own, named, kernels, seconds)

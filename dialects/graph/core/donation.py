@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.utils.hints import isa
 
 DONATED = "graph.donated"
@@ -37,6 +37,13 @@ def names_in(module: ModuleOp, key: str) -> list[str]:
     """Return the names in the module attribute `graph.inputs` or `graph.outputs`; [] without."""
     found = module.attributes.get(key)
     return [name.data for name in found] if isa(found, ArrayAttr[StringAttr]) else []
+
+
+def count_in(module: ModuleOp, key: str) -> int:
+    """Return the number in the module attribute `graph.keys`, `graph.sizes` or `graph.checks`: the
+    inputs or results that are added to the model's own; 0 without it."""
+    found = module.attributes.get(key)
+    return found.value.data if isa(found, IntegerAttr) else 0
 
 
 def in_place_results(module: ModuleOp) -> dict[int, int]:

@@ -24,6 +24,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from tcopt.dialects.graph.core.donation import count_in
 from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.reduction.histogram import HistogramOp
@@ -103,8 +104,8 @@ class _Observation:
     def run(self) -> None:
         """Replace the results, their names, and the function's type."""
         names, given = self._names(), list(self.last.arguments)
-        checks = len(given) - self._count(_CHECKS)
-        end = checks - self._count(_SIZES)
+        checks = len(given) - count_in(self.module, _CHECKS)
+        end = checks - count_in(self.module, _SIZES)
         keep = self.options.keep
         axes = self.options.axes or (WHOLE,) * max(end - keep, 0)
         if len(axes) != end - keep:
@@ -183,10 +184,6 @@ class _Observation:
             # Checks may have no names.
             return [*names, *[""] * (len(self.last.arguments) - len(names))]
         return [f"result{number}" for number in range(len(self.last.arguments))]
-
-    def _count(self, attribute: str) -> int:
-        told = self.module.attributes.get(attribute)
-        return told.value.data if isinstance(told, IntegerAttr) else 0
 
     def _forget_attributes(self, keep: int, count: int) -> None:
         """Remove the attributes of results that no longer exist."""

@@ -166,3 +166,21 @@ def test_the_reference_needs_no_other_package(
 def test_layers_of_nothing(model: Path, capsys: Output) -> None:
     assert tcopt_run.main([str(model), "--per-layer"]) == 1
     assert "--per-layer compares with another runtime; add --compare" in capsys.readouterr().err
+
+
+def test_layers_over_a_size_that_the_program_defines(tmp_path: Path, capsys: Output) -> None:
+    """The size has the name of the value of the first node that has it."""
+    text = """<ir_version: 10, opset_import: ["" : 18]>
+    g (float[12, 4] x, bool[12] c, float[4, 3] w) => (float[k, 3] y) {
+      a = Compress<axis = 0>(x, c)  h = MatMul(a, w)  y = Relu(h) }"""
+    path = tmp_path / "rows.onnx"
+    path.write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    kept = np.arange(12) % 3 == 0
+    np.save(tmp_path / "c.npy", kept)
+    given = ["--input", f"c=@{tmp_path / 'c.npy'}", "--compare", "onnxruntime", "--per-layer"]
+    assert tcopt_run.main([str(path), *given]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shapes = {
+        line.split()[0]: line.split()[2] for line in lines if line.startswith(("Comp", "Relu"))
+    }
+    assert shapes == {"Compress:a": "4x4", "Relu:y": "4x3"}
