@@ -26,6 +26,17 @@ MODELS = {
         y = Softmax<axis = 1>(t)
         s = Shape(y)
     }""",
+    "two tensors by one mask": """(float[12, 4] x, float[12, 4] z, float[12] c) => (float[k, 4] y) {
+        m = Cast<to = 9>(c)
+        i = NonZero(m)
+        s = Transpose(i)
+        a = GatherND(x, s)
+        n = Cast<to = 9>(c)
+        j = NonZero(n)
+        t = Transpose(j)
+        b = GatherND(z, t)
+        y = Add(a, b)
+    }""",
     "two sizes": """(float[12, 4] x, bool[12] c, bool[12] d) => (float[k, 4] y) {
         a = Compress<axis = 0>(x, c)
         b = Compress<axis = 0>(x, d)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extents
 from tcopt.dialects.size import DefineOp, DimsAttr, defined_symbols, symbols_in
 from tcopt.dialects.te.names import unique_name
@@ -20,10 +21,15 @@ class _Builder(Protocol):
     def append(self, op: Operation) -> Sequence[SSAValue]: ...
 
 
+_MOST_STEPS = 8
+"""Number of ops in a row that are compared."""
+
+
 class DefinedSizes:
     """Adds definitions of sizes to a function.
 
-    The same integer is the same size, so that operators accept equal extents.
+    Integers that are computed alike are the same size, so that operators accept equal extents: each
+    tensor that a model indexes by one mask has a NonZero of its own.
     """
 
     def __init__(self, builder: _Builder):
@@ -38,9 +44,9 @@ class DefinedSizes:
             high: upper bound of the integer.
         """
         high = upper_bound(high)
-        known = self._known.get(count)
-        if known is not None and upper_bound(known) <= high:
-            return known
+        for other, known in self._known.items():
+            if upper_bound(known) <= high and _are_equal(count, other):
+                return known
         block = self._builder.block
         taken = {symbol.name for symbol in symbols_in(block.arg_types)}
         taken |= {symbol.name for symbol in defined_symbols(block)}
@@ -49,3 +55,20 @@ class DefinedSizes:
         self._builder.append(DefineOp(count, DimsAttr((size,))))
         self._known[count] = size
         return size
+
+
+def _are_equal(a: SSAValue, b: SSAValue, steps: int = _MOST_STEPS) -> bool:
+    """Whether two values are the same, or the same ops compute them from the same values."""
+    if a is b:
+        return True
+    if not (isinstance(a, OpResult) and isinstance(b, OpResult)) or steps == 0:
+        return False
+    x, y = a.op, b.op
+    return (
+        isinstance(x, GraphOp)
+        and type(x) is type(y)
+        and (a.index, a.type, x.properties) == (b.index, b.type, y.properties)
+        and len(x.operands) == len(y.operands)
+        and not (x.regions or x.is_host_call)
+        and all(_are_equal(p, q, steps - 1) for p, q in zip(x.operands, y.operands, strict=True))
+    )
