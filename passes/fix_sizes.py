@@ -278,7 +278,21 @@ def _fix_ops(function: Operation, values: Values) -> None:
             _fix_properties(op, values)
         for key, attribute in op.attributes.items():
             op.attributes[key] = _fixed(attribute, values)
+        if isinstance(op, loop.BlockOp) and op.init is not None:
+            _keep_init(op)
     set_function_symbols(function, symbols)
+
+
+def _keep_init(block: loop.BlockOp) -> None:
+    """Let a reduction without terms still initialise its results."""
+    kinds, extents = block.iter_kinds, block.live_domain
+    fixed = [
+        1 if kind is loop.IterKind.REDUCE and isinstance(extent, int) and extent == 0 else extent
+        for kind, extent in zip(kinds, extents, strict=True)
+    ]
+    if fixed != list(extents):
+        erase(*list(block.body.block.ops)[1:])
+        block.set_variables(kinds, fixed)
 
 
 def _fix_properties(op: Operation, values: Values) -> None:
