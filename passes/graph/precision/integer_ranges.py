@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects.graph.core.attributes import PoolKind
-from tcopt.dialects.graph.core.constant import ConstantValues
+from tcopt.dialects.graph.core.constant import ConstantOp, ConstantValues
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import Array, element_type, integer_range
 from tcopt.dialects.graph.elementwise.activation import ReluOp
@@ -77,7 +77,8 @@ class IntegerRanges:
     def _evaluated(self, value: SSAValue) -> Array | None:
         known = self._constants.value(value)
         op = value.owner
-        if known is not None or not isinstance(op, GraphOp):
+        # The value of a weight is unknown if the module has no store.
+        if known is not None or not isinstance(op, GraphOp) or isinstance(op, ConstantOp):
             return known
         if value not in self._constant_values:
             return None
