@@ -7,6 +7,7 @@ Parsing any text results in a module or in an error with a readable message: `Pa
 from __future__ import annotations
 
 import re
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from math import prod
@@ -47,7 +48,14 @@ _MOST_ELEMENTS = 1 << 26
 NORMALIZE = "normalize_parsed"
 """Method of ops with several equivalent forms that converts a parsed op to the canonical one."""
 
-_UNREADABLE = (ArithmeticError, AssertionError, LookupError, NotImplementedError, ValueError)
+_UNREADABLE = (
+    ArithmeticError,
+    AssertionError,
+    LookupError,
+    NotImplementedError,
+    ValueError,
+    struct.error,
+)
 """Exceptions that xDSL raises for numbers and types that it cannot represent."""
 
 _NOT_UNIFORM = (MLIRTokenKind.STRING_LIT, MLIRTokenKind.GREATER, MLIRTokenKind.L_SQUARE)

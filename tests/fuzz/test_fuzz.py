@@ -37,6 +37,7 @@ def test_mutants(part: int) -> None:
         "builtin.module attributes {a = ²} {}",
         'builtin.module attributes {a = "\\ff"} {}',
         "builtin.module attributes {a = array<i320: 1>} {}",
+        "sched.sequence @s for @f { sched.permute_layout %a to [18446744073709551616] }",
     ],
 )
 def test_texts_that_ask_for_too_much_are_refused_at_once(text: str) -> None:
