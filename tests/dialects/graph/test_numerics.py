@@ -90,6 +90,6 @@ def test_linear_resize_reproduces_a_line():
 def test_nearest_upsampling_is_integer_division():
     op = graph.ResizeOp(value(np.zeros((1, 4))), scales=[1, 2], coordinate="asymmetric",
                         nearest_mode="floor")  # fmt: skip
-    assert graph.images.resize.fit_division(op.nearest(1), 0.5) is not None
-    assert graph.images.resize.fit_division(op.nearest(1)[:0], 1e44) is None
+    assert graph.images.resize_positions.fit_division(op.nearest(1), 0.5) is not None
+    assert graph.images.resize_positions.fit_division(op.nearest(1)[:0], 1e44) is None
     np.testing.assert_array_equal(op.nearest(1), np.arange(8) // 2)
