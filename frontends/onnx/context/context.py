@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, TensorProto, helper
-from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from tcopt.dialects.graph import AddOp, CastOp, IotaOp
 from tcopt.dialects.graph.control.host_call import HostCallOp
-from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.types import (
-    AnyTensor,
     as_extents,
     numpy_dtype,
     shape_of,
-    shape_of_type,
     tensor,
 )
 from tcopt.dialects.graph.movement.out_of_bounds import OutOfBoundsOp
@@ -27,11 +24,10 @@ from tcopt.dialects.graph.movement.shape import BroadcastToOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
 from tcopt.frontends.onnx.context.builder import GraphBuilder, names_of
 from tcopt.frontends.onnx.context.schemas import NodeSchema
-from tcopt.frontends.onnx.context.step_checks import append_steps
 from tcopt.frontends.onnx.model.errors import MeasuredError, MissingValuesError, OpenSizeError
 from tcopt.frontends.onnx.model.tensors import text_of
 from tcopt.frontends.onnx.model.types import element_type
-from tcopt.support.arithmetic.sizes import Extent, is_fixed, lower_bound, upper_bound
+from tcopt.support.arithmetic.sizes import is_fixed, lower_bound, upper_bound
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
 T = TypeVar("T")
@@ -284,49 +280,21 @@ class NodeContext:
 
     def _first(self, value: SSAValue, extents: Sequence[int]) -> SSAValue:
         """Return the first elements of a value along each axis."""
-        part = self.emit(SliceOp(value, [0] * len(extents), extents))
-        self.builder.mark_texts([value], [part])
-        return part
+        return self.moved(value, SliceOp(value, [0] * len(extents), extents))
+
+    def moved(self, value: SSAValue, op: Operation) -> SSAValue:
+        """Append an op that moves elements of a value, which may be strings."""
+        result = self.emit(op)
+        self.builder.mark_texts([value], [result])
+        return result
 
     def emit(self, op: Operation) -> SSAValue:
         """Append a graph op with a single result, unless it folds to a small constant."""
         return self.builder.emit(op)
 
-    def scan(
-        self,
-        body: Callable[[NodeContext, list[SSAValue]], list[SSAValue]],
-        steps: Extent,
-        states: Sequence[SSAValue],
-        scanned: Sequence[SSAValue],
-        fixed: Sequence[SSAValue],
-        slices: Sequence[AnyTensor],
-        *,
-        reverse: bool = False,
-    ) -> list[SSAValue]:
-        """Add a loop over time (see `graph.ScanOp`), whose body is written by `body`.
-
-        Args:
-            body: receives a context for new ops, and the states, slices of `scanned`, and `fixed`
-                values of an iteration. It returns the next states and slices of the results.
-            slices: types of the slices that `body` returns.
-        """
-        if steps == 0:
-            return [*states, *(self.zeros((0, *shape_of_type(t)), t.element_type) for t in slices)]
-        rows = [tensor(shape_of(v)[1:], tensor_type(v).element_type) for v in scanned]
-        passed = [v for v in fixed if self.known(v) is None]
-        types = [*(v.type for v in states), *rows, *(v.type for v in passed)]
-        builder = self.builder.function(f"{self.op_type.lower()}_step", types)
-        inner = NodeContext(self.node, self._schema, [], builder, self.opset, self.where)
-        arguments = list(builder.block.args)
-        moving = len(states) + len(scanned)
-        seen = dict(zip(passed, arguments[moving:], strict=True))
-        values = [seen[v] if v in seen else builder.copy_constant(v) for v in fixed]
-        results = body(inner, [*arguments[:moving], *values])
-        function = builder.finish([*results, *(refused for _, refused in builder.checks)])
-        name = function.sym_name.data
-        checks = [tensor((1,), i1)] * len(builder.checks)
-        op = ScanOp(name, steps, states, scanned, passed, [*slices, *checks], reverse=reverse)
-        return append_steps(self.builder, op, builder)
+    def in_function(self, builder: GraphBuilder) -> NodeContext:
+        """Return a context for the body of a function: one whose ops go to another builder."""
+        return NodeContext(self.node, self._schema, [], builder, self.opset, self.where)
 
     def require(self, value: SSAValue, low: int, high: int, what: str) -> None:
         """Reject values outside a range: during import if they are known, otherwise at run time.

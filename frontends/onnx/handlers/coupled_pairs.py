@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
+from tcopt.frontends.onnx.context.scans import scan
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 _ITERATIONS = 100
@@ -35,7 +36,7 @@ def coupled(ctx: NodeContext, first: SSAValue, pairs: list[tuple[int, int]]) -> 
         return _refined(inner, *values)
 
     steps = max(_ITERATIONS, classes)
-    return ctx.scan(body, steps, [start, moving], [], [matrix], [])[0]
+    return scan(ctx, body, steps, [start, moving], [], [matrix], [])[0]
 
 
 def _quadratic(
@@ -81,7 +82,7 @@ def _refined(ctx: NodeContext, p: SSAValue, moving: SSAValue, matrix: SSAValue) 
     moving = emit(graph.MulOp, moving, emit(graph.SelectOp, wrong, one, zero))
     lines = emit(graph.TransposeOp, matrix, [1, 0, 2])
     hot = ctx.array(np.eye(classes, dtype=np.float32).reshape(classes, 1, classes))
-    new, *_ = ctx.scan(_moved, classes, [p, gradient, form], [lines, hot], [], [])
+    new, *_ = scan(ctx, _moved, classes, [p, gradient, form], [lines, hot], [], [])
     still = emit(graph.CompareOp, moving, zero, predicate="gt")
     return [emit(graph.SelectOp, still, new, p), moving]
 

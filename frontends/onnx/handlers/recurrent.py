@@ -17,6 +17,7 @@ from tcopt.dialects.graph.core.types import AnyTensor, type_of
 from tcopt.frontends.onnx.context.activations import Activation, activations
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.context.scans import scan
 
 States = list[SSAValue]
 Product = Callable[[NodeContext, SSAValue, SSAValue, States], SSAValue]
@@ -339,7 +340,7 @@ def _direction(
         return [*new, row] if collect else new
 
     slices: list[AnyTensor] = [type_of(initial[0])] if collect else []
-    return ctx.scan(body, steps, initial, scanned, fixed, slices, reverse=reverse)
+    return scan(ctx, body, steps, initial, scanned, fixed, slices, reverse=reverse)
 
 
 def _project(

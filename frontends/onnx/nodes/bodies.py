@@ -10,25 +10,15 @@ import numpy as np
 from onnx import GraphProto
 from xdsl.dialects.builtin import i1
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.core.types import (
-    shape_of,
-    shape_of_type,
-    tensor,
-    type_of,
-)
+from tcopt.dialects.graph.core.types import shape_of, shape_of_type, tensor, type_of
 from tcopt.frontends.onnx.context.builder import GraphBuilder
 from tcopt.frontends.onnx.context.context import NodeContext
-from tcopt.frontends.onnx.context.step_checks import append_steps
+from tcopt.frontends.onnx.context.scans import append_steps
 from tcopt.frontends.onnx.model.problems import AlreadyReported, Problems
-from tcopt.frontends.onnx.model.values import (
-    Failed,
-    Scope,
-    Value,
-    Values,
-)
+from tcopt.frontends.onnx.model.values import Failed, Scope, Value, Values
 from tcopt.frontends.onnx.nodes.step_function import StepFunction
 from tcopt.frontends.onnx.nodes.subgraphs import captured_names
 from tcopt.support.arithmetic.sizes import Extent
@@ -104,12 +94,6 @@ class Bodies:
                 self.depends(what, value)
             self.ctx.malformed(f"{what} is missing")
         return int(known.reshape(-1)[0])
-
-    def moved(self, value: SSAValue, op: Operation) -> SSAValue:
-        """Emit an op that moves elements of a value; return the result."""
-        result = self.ctx.emit(op)
-        self.ctx.builder.mark_texts([value], [result])
-        return result
 
     # Functions for loop bodies
 

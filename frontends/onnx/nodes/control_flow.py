@@ -65,7 +65,7 @@ class BranchBodies(Bodies):
             if yes.type != no.type:
                 self.depends(_IF, condition, ", which decides shapes,")
             flag = self.ctx.emit(graph.ReshapeOp(condition, ()))
-            results.append(self.moved(yes, graph.SelectOp(flag, yes, no)))
+            results.append(self.ctx.moved(yes, graph.SelectOp(flag, yes, no)))
         return results
 
     def _tried(

@@ -81,7 +81,7 @@ class EndedScan:
         return holds
 
     def enter(self, function: StepFunction) -> None:
-        """Set the function of an iteration, whose builder is that of the context now."""
+        """Start the function for an iteration; the context appends to its body from now on."""
         self.function = function
         arguments, count = function.arguments, len(self.states)
         self.number = arguments[1] if self.counter else arguments[count]

@@ -17,12 +17,7 @@ from tcopt.dialects.graph.core.types import as_extent, shape_of
 from tcopt.frontends.onnx.context.builder import names_of
 from tcopt.frontends.onnx.model.errors import MissingValuesError, OpenSizeError
 from tcopt.frontends.onnx.model.types import declared_dtype
-from tcopt.frontends.onnx.model.values import (
-    DEFERRED,
-    Deferred,
-    Value,
-    Values,
-)
+from tcopt.frontends.onnx.model.values import DEFERRED, Deferred, Value, Values
 from tcopt.frontends.onnx.nodes.bodies import Bodies
 from tcopt.frontends.onnx.nodes.ended_scans import EndedScan, LoopEnd
 from tcopt.support.arithmetic.sizes import maximum
@@ -136,7 +131,7 @@ class LoopBodies(Bodies):
             raise UnsupportedError(
                 "a step of Loop has a result that is not a tensor", where=self.ctx.where
             )
-        return self.moved(value, graph.ReshapeOp(value, (1, *shape_of(value))))
+        return self.ctx.moved(value, graph.ReshapeOp(value, (1, *shape_of(value))))
 
     def _joined(self, info: ValueInfoProto, rows: Sequence[Value]) -> Value:
         """Concatenate the rows of a loop; without rows, return an empty tensor."""
@@ -144,7 +139,7 @@ class LoopBodies(Bodies):
         if len(tensors) < len(rows):
             return DEFERRED
         if tensors:
-            return self.moved(tensors[0], graph.ConcatOp(tensors, axis=0))
+            return self.ctx.moved(tensors[0], graph.ConcatOp(tensors, axis=0))
         declared = info.type.tensor_type
         shape = [max(dim.dim_value, 0) for dim in declared.shape.dim]
         dtype = declared_dtype(declared.elem_type, self.ctx.where)
@@ -178,7 +173,7 @@ class LoopBodies(Bodies):
                 alike = alike and known is not None and bool(known.all())
             elif slices:
                 # Their number is only known when the program has run.
-                alike = alike and outer.may_bound and not (end.has_sizes)
+                alike = alike and outer.may_bound and not end.has_sizes
             never_ends = known is not None and bool(known.all()) and end.is_unlimited
             if not alike or never_ends or not (is_plain or outer.defines):
                 function.drop()

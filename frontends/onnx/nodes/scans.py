@@ -6,12 +6,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.core.types import (
-    shape_of,
-)
-from tcopt.frontends.onnx.model.values import (
-    Values,
-)
+from tcopt.dialects.graph.core.types import shape_of
+from tcopt.frontends.onnx.model.values import Values
 from tcopt.frontends.onnx.nodes.bodies import Bodies
 from tcopt.support.arithmetic.sizes import is_fixed
 
@@ -100,21 +96,23 @@ class ScanBodies(Bodies):
             ]
             found = self._scanned(own[:count], rows, None, None)
             found[count:] = [self._filled(value, steps) for value in found[count:]]
-            entries.append([self.moved(v, graph.ReshapeOp(v, (1, *shape_of(v)))) for v in found])
-        return [self.moved(c[0], graph.ConcatOp(c, axis=0)) for c in zip(*entries, strict=True)]
+            entries.append(
+                [self.ctx.moved(v, graph.ReshapeOp(v, (1, *shape_of(v)))) for v in found]
+            )
+        return [self.ctx.moved(c[0], graph.ConcatOp(c, axis=0)) for c in zip(*entries, strict=True)]
 
     def _entry(self, value: SSAValue, entry: int) -> SSAValue:
         shape = shape_of(value)
         starts = [entry, *[0] * (len(shape) - 1)]
-        part = self.moved(value, graph.SliceOp(value, starts, [1, *shape[1:]]))
-        return self.moved(part, graph.ReshapeOp(part, shape[1:]))
+        part = self.ctx.moved(value, graph.SliceOp(value, starts, [1, *shape[1:]]))
+        return self.ctx.moved(part, graph.ReshapeOp(part, shape[1:]))
 
     def _cut(self, value: SSAValue, length: int) -> SSAValue:
         """Return the first slices of a value."""
         shape = shape_of(value)
         if length == shape[0]:
             return value
-        return self.moved(value, graph.SliceOp(value, [0] * len(shape), [length, *shape[1:]]))
+        return self.ctx.moved(value, graph.SliceOp(value, [0] * len(shape), [length, *shape[1:]]))
 
     def _filled(self, value: SSAValue, length: int) -> SSAValue:
         """Append slices of zeros to a value."""
@@ -123,7 +121,7 @@ class ScanBodies(Bodies):
             return value
         others = [0] * (len(shape) - 1)
         op = graph.PadOp(value, low=[0, *others], high=[length - shape[0], *others])
-        return self.moved(value, op)
+        return self.ctx.moved(value, op)
 
     def _per_item(self, name: str | None, count: int) -> list[int]:
         listed = (self.ctx.get_ints(name) if name else None) or [0] * count
@@ -134,13 +132,13 @@ class ScanBodies(Bodies):
         rank = len(shape_of(value))
         own = self.ctx.axis(axis, rank)
         order = [own, *(d for d in range(rank) if d != own)]
-        return self.moved(value, graph.TransposeOp(value, order)) if own else value
+        return self.ctx.moved(value, graph.TransposeOp(value, order)) if own else value
 
     def _axis_back(self, value: SSAValue, axis: int) -> SSAValue:
         rank = len(shape_of(value))
         own = self.ctx.axis(axis, rank)
         order = [*range(1, own + 1), 0, *range(own + 1, rank)]
-        return self.moved(value, graph.TransposeOp(value, order)) if own else value
+        return self.ctx.moved(value, graph.TransposeOp(value, order)) if own else value
 
     def _turned(self, value: SSAValue, backwards: int) -> SSAValue:
         if not backwards:
@@ -152,4 +150,4 @@ class ScanBodies(Bodies):
         else:
             last = self.ctx.sizes(count - 1)
             places = self.ctx.emit(graph.SubOp(last, self.ctx.positions(count)))
-        return self.moved(value, graph.GatherOp(value, places, axis=0))
+        return self.ctx.moved(value, graph.GatherOp(value, places, axis=0))

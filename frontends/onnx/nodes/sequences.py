@@ -149,11 +149,9 @@ def _split(ctx: NodeContext, operands: Values) -> Value:
     for size in sizes:
         starts, extents = [0] * len(shape), list(shape)
         starts[axis], extents[axis] = start, size
-        part = ctx.emit(graph.SliceOp(x, starts, extents))
-        ctx.builder.mark_texts([x], [part])
+        part = ctx.moved(x, graph.SliceOp(x, starts, extents))
         if not keep:
-            part = ctx.emit(graph.ReshapeOp(part, (*shape[:axis], *shape[axis + 1 :])))
-            ctx.builder.mark_texts([x], [part])
+            part = ctx.moved(part, graph.ReshapeOp(part, (*shape[:axis], *shape[axis + 1 :])))
         parts.append(part)
         start += size
     return _made(ctx, parts)
