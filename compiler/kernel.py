@@ -9,10 +9,9 @@ from typing import Any
 
 from xdsl.ir import Operation
 
+from tcopt.runtime.description import extent_facts, extent_of, extents_by_name, size_names
 from tcopt.runtime.device.steps import KernelLaunch
-from tcopt.support.arithmetic.size_parser import parse_size
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Extent, Size, named_size, size_text
 from tcopt.support.locations import describe_location, nearest_location
 from tcopt.support.machines.instruction_places import with_nodes
 from tcopt.support.remarks import Remark, replay
@@ -111,32 +110,28 @@ def _call(facts: Sequence[Any] | None) -> tuple[str, Mapping[str, Any]] | None:
     return str(function), dict(settings)
 
 
+_FORMULAS = ("grid", "sizes")
+"""Attributes of a launch that are extents."""
+
+
 def _launch_facts(launch: KernelLaunch) -> dict[str, Any]:
-    """Return a launch as JSON values; formulas over sizes become text."""
-    formulas = {name: [_formula_facts(e) for e in getattr(launch, name)] for name in _FORMULAS}
+    """Return a launch as JSON values."""
+    names = size_names(launch.symbols)
+    formulas = {
+        name: [extent_facts(extent, names) for extent in getattr(launch, name)]
+        for name in _FORMULAS
+    }
     return {**asdict(launch), **formulas}
 
 
 def _launch(facts: dict[str, Any]) -> KernelLaunch:
     """Rebuild a launch from JSON."""
     symbols = tuple(Symbol(**symbol) for symbol in facts["symbols"])
-    names = {symbol.name: named_size(**asdict(symbol)) for symbol in symbols}
-    grid, sizes = (tuple(_formula(e, names) for e in facts[name]) for name in _FORMULAS)
+    known = extents_by_name(symbols)
+    grid, sizes = (tuple(extent_of(e, name, known) for e in facts[name]) for name in _FORMULAS)
     x, y, z = grid
     block, arguments = (tuple(facts[name]) for name in ("block", "arguments"))
     return KernelLaunch(facts["kernel"], (x, y, z), block, arguments, sizes, symbols)
-
-
-_FORMULAS = ("grid", "sizes")
-"""Attributes of a launch that are extents."""
-
-
-def _formula_facts(extent: Extent) -> int | str:
-    return size_text(extent, lambda symbol: symbol.name) if isinstance(extent, Size) else extent
-
-
-def _formula(facts: int | str, names: Mapping[str, Extent]) -> Extent:
-    return parse_size(facts, names) if isinstance(facts, str) else facts
 
 
 def describe_place(function: Operation) -> str:
