@@ -23,24 +23,14 @@ from tcopt.support.machines.alignment import ALIGNMENT
 Array = NDArray[Any]
 
 
-def split_checks(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Split outputs into the model's outputs and the checks after them."""
-    checks = [spec for spec in outputs if spec.kind is Kind.CHECK]
-    return list(outputs[: len(outputs) - len(checks)]), checks
-
-
-def split_sizes(outputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Split outputs into the model's outputs and the values of sizes after them."""
-    sizes = [spec for spec in outputs if spec.kind is Kind.SIZE]
-    return list(outputs[: len(outputs) - len(sizes)]), sizes
-
-
-def split_keys(inputs: Sequence[TensorSpec]) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Split inputs into the model's inputs and the random keys after them, see
-    `support.data.random_keys`.
+def split_added(
+    specs: Sequence[TensorSpec], kind: Kind
+) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """Split inputs or outputs into those of the model and those of a kind that are added at the
+    end: checks, values of sizes, or random keys (`support.data.random_keys`).
     """
-    keys = [spec for spec in inputs if spec.kind is Kind.KEY]
-    return list(inputs[: len(inputs) - len(keys)]), keys
+    added = [spec for spec in specs if spec.kind is kind]
+    return list(specs[: len(specs) - len(added)]), added
 
 
 class CheckMemory:

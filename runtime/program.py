@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tcopt.backends.llvm.machine.host import obstacle
 from tcopt.runtime.addresses import address_of
-from tcopt.runtime.checks import CheckMemory, split_checks, split_keys, split_sizes
+from tcopt.runtime.checks import CheckMemory, split_added
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, Texts, as_code_has_it
 from tcopt.runtime.in_place import InPlaceResults
@@ -39,6 +39,7 @@ from tcopt.runtime.stopping import Control
 from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.data.random_keys import new_key
 from tcopt.support.data.strings import is_text
+from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.cpu_target import CpuTarget
@@ -135,10 +136,10 @@ class Program:
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:
             raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
-        self.outputs, self.checks = split_checks(self.outputs)
-        self.outputs, self.counts = split_sizes(self.outputs)
+        self.outputs, self.checks = split_added(self.outputs, Kind.CHECK)
+        self.outputs, self.counts = split_added(self.outputs, Kind.SIZE)
         self.defined = defined_sizes(self.outputs, self.counts)
-        self.inputs, self.keys = split_keys(self.inputs)
+        self.inputs, self.keys = split_added(self.inputs, Kind.KEY)
         self._entry = None
         if obstacle(self.target) is None:
             self._entry = EntryPoint(self.objects, self.externals, self.host_functions)

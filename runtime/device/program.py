@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.checks import split_checks, split_keys
+from tcopt.runtime.checks import split_added
 from tcopt.runtime.device.interface import Device, KernelSource, Times
 from tcopt.runtime.device.session import DeviceSession, Resident
 from tcopt.runtime.device.steps import Step
@@ -22,6 +22,7 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.arithmetic.size_terms import Symbol
+from tcopt.support.data.structures import Kind
 from tcopt.support.machines.device_target import DeviceTarget
 from tcopt.support.remarks import Remark
 
@@ -66,8 +67,8 @@ class DeviceProgram:
     def __post_init__(self) -> None:
         self._residents: dict[DeviceName | None, Resident] = {}
         self._sessions: dict[DeviceName | None, DeviceSession] = {}
-        self.outputs, self.checks = split_checks(self.outputs)
-        self.inputs, self.keys = split_keys(self.inputs)
+        self.outputs, self.checks = split_added(self.outputs, Kind.CHECK)
+        self.inputs, self.keys = split_added(self.inputs, Kind.KEY)
         self.times: Times = np.zeros((len(self.timed or ()), 2), np.int64)
         self._solver = ProgramSizes(self.sizes, self.inputs, self.outputs)
 
