@@ -21,7 +21,7 @@ from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.core.dims import Dims, dims_of
 from tcopt.dialects.graph.core.weights import release_weights, weights_of
-from tcopt.dialects.size import DefineOp, function_symbols
+from tcopt.dialects.size import defined_symbols
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.errors import MissingValuesError, OpenSizeError, size_advice
@@ -36,10 +36,12 @@ from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions, Source
 from tcopt.frontends.onnx.model.outputs import typed_outputs
+from tcopt.passes.fix_sizes import free_symbols
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.schedules.rules.schedule_remarks import SCHEDULED
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Size
 from tcopt.support.data.structures import Count, Kind, tensor_names
 from tcopt.support.errors import CancelledError, TcoptError
@@ -82,7 +84,8 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
             is_whole = options.stage is None and not isinstance(found, Staged)
             if options.kind.updates_inputs and is_whole:
                 donate(found.module, options.donate)
-            sizes, defined = _sizes_of(found.module), _defined_in(found.module)
+            sizes = _names(free_symbols(found.module))
+            defined = _names(defined_symbols(found.module))
             if sizes and not options.kind.serves_sizes:
                 raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)
             program = _build(found.module, options, builder, report)
@@ -102,15 +105,8 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
     return Compiled(program, files, found.rest, outputs, warnings)
 
 
-def _sizes_of(module: ModuleOp) -> list[str]:
-    """Return the names of the sizes of a module."""
-    symbols = [symbol for op in module.ops for symbol in function_symbols(op)]
+def _names(symbols: Iterable[Symbol]) -> list[str]:
     return list(dict.fromkeys(symbol.name for symbol in symbols))
-
-
-def _defined_in(module: ModuleOp) -> list[str]:
-    """Return the names of the sizes that a module defines."""
-    return [op.symbol.name for op in module.walk() if isinstance(op, DefineOp)]
 
 
 def _for_each_size(

@@ -37,6 +37,7 @@ from tcopt.dialects import loop, te
 from tcopt.dialects.size import (
     DefineOp,
     DimsAttr,
+    defined_symbols,
     dims_attr,
     function_symbols,
     set_function_symbols,
@@ -123,7 +124,7 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     Raises:
         InputError: no function has a size of this name, or the number is not in its range.
     """
-    _check([*free_symbols(module), *program_symbols(module)], values)
+    _check([*free_symbols(module), *defined_symbols(module)], values)
     calls = _calls(module)
     for function in _uncalled(module):
         _fix_function(function, values)
@@ -134,11 +135,6 @@ def free_symbols(module: ModuleOp) -> tuple[Symbol, ...]:
     """Return the sizes of a module to which no call gives values, without duplicates."""
     found = (symbol for function in _uncalled(module) for symbol in function_symbols(function))
     return tuple(dict.fromkeys(found))
-
-
-def program_symbols(module: ModuleOp) -> list[Symbol]:
-    """Return the sizes that the functions of a module define."""
-    return [op.symbol for op in module.walk() if isinstance(op, DefineOp)]
 
 
 def _calls(module: ModuleOp) -> list[Operation]:

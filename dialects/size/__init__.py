@@ -6,6 +6,7 @@ from tcopt.dialects.size.define import (
     DefineOp,
     are_known_at,
     defined_symbols,
+    definitions_for,
     symbols_used_by,
     verify_uses,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "are_known_at",
     "buffer_types",
     "defined_symbols",
+    "definitions_for",
     "dims_attr",
     "dynamic_type",
     "extent_text",

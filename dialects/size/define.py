@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.interfaces import HasCanonicalizationPatternsInterface
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -13,10 +14,8 @@ from xdsl.irdl import (
     operand_def,
     prop_def,
     result_def,
-    traits_def,
 )
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
-from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
@@ -27,17 +26,8 @@ from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import symbols_of
 
 
-class _DefinitionPatterns(HasCanonicalizationPatternsTrait):
-    """Canonicalization of definitions."""
-
-    @classmethod
-    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        """Return the patterns."""
-        return (EraseUnusedDefinition(),)
-
-
 @irdl_op_definition
-class DefineOp(IRDLOperation):
+class DefineOp(IRDLOperation, HasCanonicalizationPatternsInterface):
     """Name an integer that a program computes as a size of what follows.
 
         %places, %count = graph.nonzero %flags : (tensor<64xi64>, tensor<1xi64>)
@@ -53,8 +43,6 @@ class DefineOp(IRDLOperation):
 
     name = "size.define"
 
-    traits = traits_def(_DefinitionPatterns())
-
     count = operand_def(TensorType | MemRefType)
     size = prop_def(DimsAttr)
     result = result_def(IndexType())
@@ -69,6 +57,11 @@ class DefineOp(IRDLOperation):
         """The size that is defined."""
         (symbol,) = symbols_of(self.size.extents[0])
         return symbol
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        """Return the pattern that removes a definition without uses."""
+        return (EraseUnusedDefinition(),)
 
     def verify_(self) -> None:
         """Check that a new size is defined by one integer, before ops that have it."""
@@ -118,9 +111,15 @@ class EraseUnusedDefinition(RewritePattern):
             rewriter.erase(op)
 
 
-def defined_symbols(block: Block) -> list[Symbol]:
-    """Return the sizes that ops of a block define."""
-    return [op.symbol for op in block.ops if isinstance(op, DefineOp)]
+def defined_symbols(root: Operation | Block) -> list[Symbol]:
+    """Return the sizes that ops in a block, a function or a module define."""
+    return [op.symbol for op in root.walk() if isinstance(op, DefineOp)]
+
+
+def definitions_for(block: Block, values: Iterable[SSAValue]) -> list[DefineOp]:
+    """Return the definitions in a block of the sizes in the types of values."""
+    used = set(symbols_in([value.type for value in values]))
+    return [op for op in block.ops if isinstance(op, DefineOp) and op.symbol in used]
 
 
 # Uses are by name: an op depends on the definitions of the sizes that it has.

@@ -27,8 +27,8 @@ from tcopt.dialects.graph.core.dims import name_dims
 from tcopt.dialects.graph.core.types import element_of, tensor
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
 from tcopt.dialects.size import (
-    DefineOp,
     defined_symbols,
+    definitions_for,
     function_symbols,
     set_function_symbols,
     symbols_in,
@@ -313,8 +313,7 @@ class ModelImporter:
 
     def _defined(self, results: Results) -> Results:
         """Return the values of the sizes that results have and the program defines."""
-        used = set(symbols_in([value.type for _, value in results]))
-        ops = [op for op in self.block.ops if isinstance(op, DefineOp) and op.symbol in used]
+        ops = definitions_for(self.block, (value for _, value in results))
         self.sizes = len(ops)
         return [(op.symbol.name, op.count) for op in ops]
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 
-from tcopt.dialects.size import DefineOp, extents_of
+from tcopt.dialects.size import DefineOp, defined_symbols, extents_of
 from tcopt.dialects.target import target_facts_of
 from tcopt.interpreters import graph, te
-from tcopt.passes.fix_sizes import fix_sizes, free_symbols, program_symbols
+from tcopt.passes.fix_sizes import fix_sizes, free_symbols
 from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Size, solve, substitute, symbols_of
 from tcopt.support.errors import UnsupportedError
@@ -132,7 +132,7 @@ def at_sizes(module: ModuleOp, sizes: Mapping[str, int]) -> ModuleOp:
 
     Functions of the kernel level keep their sizes, and get the numbers as arguments.
     """
-    free = {symbol.name for symbol in (*free_symbols(module), *program_symbols(module))}
+    free = {symbol.name for symbol in (*free_symbols(module), *defined_symbols(module))}
     if not free or level_of(module) == "kernel":
         return module
     fixed = module.clone()

@@ -29,7 +29,7 @@ from tcopt.dialects.graph.core.types import element_type, is_float, shape_of
 from tcopt.dialects.graph.elementwise.cast import CastOp
 from tcopt.dialects.graph.reduction.histogram import HistogramOp
 from tcopt.dialects.graph.reduction.reduce import ReduceOp
-from tcopt.dialects.size import DefineOp, symbols_in
+from tcopt.dialects.size import definitions_for
 from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import insert
@@ -134,12 +134,8 @@ class _Observation:
         self, results: Sequence[SSAValue], counts: Collection[SSAValue]
     ) -> list[tuple[str, SSAValue]]:
         """Return the values of defined sizes that results have, with the names of the sizes."""
-        used = symbols_in([value.type for value in results])
-        return [
-            (op.symbol.name, op.count)
-            for op in self.function.body.block.ops
-            if isinstance(op, DefineOp) and op.symbol in used and op.count in counts
-        ]
+        ops = definitions_for(self.function.body.block, results)
+        return [(op.symbol.name, op.count) for op in ops if op.count in counts]
 
     def _observed(self, name: str, value: SSAValue, axis: str) -> Iterator[tuple[str, SSAValue]]:
         if not is_float(element_type(value)):
