@@ -16,7 +16,7 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
     Args:
         pairs: name of the result by name of the input.
     Raises:
-        InputError: there is no such input or output, or two inputs have the same output.
+        InputError: an input or output does not exist, or two inputs share an output.
     """
     inputs = _own_names(module, "graph.inputs", "graph.keys")
     outputs = _own_names(module, "graph.outputs", "graph.checks", "graph.sizes")

@@ -21,7 +21,7 @@ class InPlaceResults:
     Attributes:
         inputs: number of the input by number of the result that overwrites it.
     Raises:
-        InputError: a result and its input differ in shape or type, or there is no such input.
+        InputError: the input of a result does not exist, or has another shape or type.
     """
 
     def __init__(self, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]):

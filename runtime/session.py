@@ -37,7 +37,8 @@ class Session:
         initial: values of the state before the first run; they are copied. Other inputs start with
             zeros, and sizes at their minimum.
     Raises:
-        InputError: there is no such input or output, their types differ, or a value must be given.
+        InputError: an input or output does not exist, their types differ, or an input of the state
+            needs an initial value.
     """
 
     def __init__(

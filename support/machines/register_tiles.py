@@ -33,10 +33,11 @@ END = 6
 """Instructions to initialise an accumulator, compute its epilogue, and store it."""
 
 FEW_ACCUMULATORS, FEW_STREAMED, FEW_OWN = 12, 20, 8
-"""Maximum number of accumulators for which a core that computes vectors in halves overlaps the end
-of a tile with the beginning of the next: it executes half as many operations at once. If each tile
-loads its vectors from beyond L1, the arithmetic of a larger tile hides more of the latency. If each
-accumulator has its own operand, a larger tile leaves fewer registers for those of the next step."""
+"""Maximum number of accumulators for which a core that computes vectors in halves, and therefore
+executes half as many operations at once, overlaps the end of a tile with the beginning of the next.
+It is larger if each tile loads its vectors from beyond L1, as the arithmetic of a larger tile hides
+more of the latency, and smaller if each accumulator has its own operand, as a larger tile leaves
+fewer registers for the operands of the next step."""
 
 DRAIN = 10
 """Cycles by which each further accumulator delays the next tile there: on Zen 4, tiles of 19

@@ -88,7 +88,7 @@ class DivOp(BinaryOp):
     NEUTRAL_RHS: ClassVar[float | None] = 1
 
     def compute_sizes(self, *arrays: Array) -> Array | None:
-        """Divide sizes; floats only if there is no remainder."""
+        """Return the quotients of sizes; None for floats if one of them has a remainder."""
         lhs, rhs = np.broadcast_arrays(*arrays)
         if is_float(self.type.element_type) and any(
             b == 0 or a % b != 0 for a, b in zip(lhs.flat, rhs.flat, strict=True)
