@@ -18,9 +18,11 @@ from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
 from tcopt.frontends.onnx.handlers.matrix import product
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
+from tcopt.support.arithmetic.sizes import is_fixed
 
 _FEW_ROWS = 8
-"""Up to this number of rows, the product is bound by reading the matrix."""
+"""Up to this number of rows, the product is bound by reading the matrix. A range of rows also reads
+codes: it includes few rows in practice."""
 
 
 @handler("com.microsoft.MatMulNBits")
@@ -52,7 +54,7 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     scales = cast(ctx, reshaped(ctx, scales, (columns, blocks)), f32)
     offsets = ctx.emit(graph.MulOp(scales, _zeros(ctx, columns, blocks, bits)))
     lead = ctx.shape(x)[:-1]
-    if math.prod(lead) > _FEW_ROWS:
+    if is_fixed(lead) and math.prod(lead) > _FEW_ROWS:
         each = cast(ctx, _unpacked(ctx, codes, bits), f32)
         by_block = [reshaped(ctx, each, (columns, blocks, 1)) for each in (scales, offsets)]
         each = ctx.emit(graph.SubOp(ctx.emit(graph.MulOp(each, by_block[0])), by_block[1]))

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 
-from models.checks import check_model, op_names
+import tcopt
+from models.checks import check_model, op_names, run_reference
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
@@ -90,6 +91,19 @@ def test_codes_stay_codes_for_few_rows(rng: np.random.Generator):
     assert "blockwise_matmul" in op_names(import_model(few))
     many, _ = model_of(rng, (64,), 64, 32)
     assert "blockwise_matmul" not in op_names(import_model(many))
+
+
+def test_a_range_of_rows(rng: np.random.Generator):
+    """One program for few and for many rows."""
+    model, _ = model_of(rng, (2,), 64, 40, zeros="bytes")
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "rows"
+    compiled = tcopt.compile(model, dims={"rows": (1, 20)})
+    for rows in (1, 3, 8, 9, 20):
+        x = rng.standard_normal((rows, 64)).astype(np.float32)
+        (expected,) = run_reference(model, {"x": x})
+        (result,) = compiled.run({"x": x})
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_what_does_not_fit(rng: np.random.Generator):
