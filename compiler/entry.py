@@ -76,7 +76,8 @@ def compile(
         dims: extents of open dimensions by their names in the model, or ranges such as
             `"1..512"` or `(1, 512)`. One program then serves all sizes in the range. If a model has
             no such program, that is an error, unless the range ends in `?`, as in `"1..512?"`: the
-            model is then compiled for each size when it is first run.
+            model is then compiled for each size when it is first run. A dimension may also follow
+            from others, as in `"past + length"`.
         donate: outputs that may be computed in the memory of an input, by the name of the input,
             as in `{"past": "present"}`: an update of a few elements then does not copy the others.
             See `Model.run` and docs/states.md.

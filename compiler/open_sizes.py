@@ -109,7 +109,8 @@ class OpenSizes:
         self._dims = {name: size for name, size in sizes.items() if isinstance(size, SizeRange)}
         plain = all(spec.kind is Kind.TENSOR and not spec.any_rank for spec in inputs)
         # A model that is open although all dimensions have ranges has no program for them.
-        free = any(not set(names_in(d.declared)) & set(self._dims) for d in self._open)
+        given = {name for name, size in sizes.items() if not isinstance(size, int)}
+        free = any(given.isdisjoint(names_in(d.declared)) for d in self._open)
         self._serves = plain and free
         self._seen: SeenShapes | None = None
         self.remark: Remark | None = None

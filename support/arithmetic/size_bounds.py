@@ -1,12 +1,13 @@
 """Bounds of polynomials over named sizes.
 
-Interval arithmetic treats the occurrences of a symbol as independent. Two refinements keep
+Interval arithmetic treats the occurrences of a symbol as independent. Three refinements keep
 correlated occurrences tight:
 
 - A symbol in which the polynomial is monotone is fixed at an end of its range, as in
   `n - n floordiv 2`.
 - A multiple of a quotient is also evaluated by its remainder: `8 * ((n + 7) floordiv 8) - n` is
   `7 - (n + 7) mod 8`.
+- A minimum or maximum is also moved outwards: `max(m, n) - n` is `max(m - n, 0)`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,25 @@ def _least(value: Polynomial, ranges: Ranges) -> int:
                 progress = True
     if not open_symbols:
         return _interval(value, fixed)[0]
-    return max(_interval(form, fixed)[0] for form in (value, *_forms_with_remainders(value)))
+    least = max(_interval(form, fixed)[0] for form in (value, *_forms_with_remainders(value)))
+    chosen = _least_choice(value, ranges)
+    return least if chosen is None else max(least, chosen)
+
+
+def _least_choice(value: Polynomial, ranges: Ranges) -> int | None:
+    """Return a lower bound of a sum with a multiple of a minimum or maximum; None for others.
+
+    The sum is the minimum or maximum of the sums with each of the operands.
+    """
+    for monomial, factor in value.terms:
+        match monomial:
+            case (MinMax(operands, is_maximum),):
+                rest = add(value, Polynomial(((monomial, factor),)), -1)
+                sums = (_bounds(add(rest, each, factor), ranges)[0] for each in operands)
+                return max(sums) if is_maximum == (factor > 0) else min(sums)
+            case _:
+                continue
+    return None
 
 
 def _is_point(bounds: Range) -> bool:

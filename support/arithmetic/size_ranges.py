@@ -1,4 +1,7 @@
-"""Ranges of named sizes, as users give them: `1..32`, `16..512:16`, `1..512?`, or `(1, 512)`."""
+"""Ranges of named sizes, as users give them: `1..32`, `16..512:16`, `1..512?`, or `(1, 512)`.
+
+A size may also follow from others: `past + length`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from numbers import Integral
 from operator import index
 from typing import TypeAlias, TypeGuard
 
+from tcopt.support.arithmetic.size_parser import names_in
 from tcopt.support.arithmetic.sizes import Extent, named_size
 from tcopt.support.errors import InputError
 
 _RANGE = re.compile(r"(-?[0-9]{1,18})(?:\.\.(-?[0-9]{1,18})(?::([0-9]{1,18}))?(\?)?)?")
-_HINT = "write '2', '1..512', '16..512:16' for multiples of 16, or '1..512?'"
+_HINT = "write '2', '1..512', '16..512:16' for multiples of 16, '1..512?', or 'past + length'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +48,19 @@ class SizeRange:
 
 
 GivenSize: TypeAlias = int | str | range | tuple[int, int] | tuple[int, int, int] | SizeRange
-"""A number or range: `7`, `"1..512"`, `range(1, 513)`, `(1, 512)`, or `(16, 512, 16)`."""
+"""A number or range: `7`, `"1..512"`, `range(1, 513)`, `(1, 512)`, or `(16, 512, 16)`; or the text
+of a size that follows from others, `"past + length"`."""
 
 
-def given_size(name: str, given: GivenSize) -> int | SizeRange:
-    """Return the number or range that the user gives for a size.
+def given_size(name: str, given: GivenSize) -> int | SizeRange | str:
+    """Return the number or range that the user gives for a size, or the text of a derived size.
 
     Args:
         name: of the size, for errors.
 
     Raises:
-        InputError: the value is neither, or the range is empty, negative, or its ends are not
-            multiples.
+        InputError: the value is none of them, the range is empty, negative, or its ends are not
+            multiples, or the size is derived from itself.
     """
     if _is_number(given):
         return _checked(name, str(given), index(given), index(given), 1, False)
@@ -80,9 +85,13 @@ def _is_number(value: object) -> TypeGuard[int]:
     return not isinstance(value, bool) and isinstance(value, Integral)
 
 
-def _parsed(name: str, text: str) -> int | SizeRange:
-    match = _RANGE.fullmatch(text.strip())
+def _parsed(name: str, text: str) -> int | SizeRange | str:
+    text = text.strip()
+    match = _RANGE.fullmatch(text)
     if match is None:
+        names = names_in(text)
+        if names and name not in names:
+            return text
         raise InputError(f"dimension {name!r} cannot be {text!r}", hint=_HINT)
     low, high, multiple, fallback = match.groups()
     ends = int(low), int(low if high is None else high)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -62,12 +63,20 @@ def exact_options() -> onnxruntime.SessionOptions:
     return options
 
 
-def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Run onnxruntime without its optimisations."""
+Reference: TypeAlias = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
+
+
+def reference_of(model: ModelProto) -> Reference:
+    """Return a function that runs a model by onnxruntime without its optimisations."""
     options = exact_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return session.run(None, dict(feeds))
+    return lambda feeds: [np.asarray(value) for value in session.run(None, dict(feeds))]
+
+
+def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Run onnxruntime without its optimisations."""
+    return reference_of(model)(feeds)
 
 
 def run_imported(model: ModelProto, feeds: Mapping[str, np.ndarray], **options) -> list[np.ndarray]:

@@ -26,6 +26,7 @@ from tcopt.support.errors import InputError
         (range(16, 520, 16), SizeRange(16, 512, 16)),
         (SizeRange(2, 3), SizeRange(2, 3)),
         (SizeRange(3, 3), 3),
+        (" past + length ", "past + length"),
     ],
 )
 def test_forms(given, wanted):
@@ -37,7 +38,19 @@ def test_forms(given, wanted):
 @pytest.mark.parametrize(
     "given",
     [
-        *("5..2", "-1..4", "-2", "16..500:16", "8..64:0", "1..", "..4", "1-4", "n", "", "1..4??"),
+        *(
+            "5..2",
+            "-1..4",
+            "-2",
+            "16..500:16",
+            "8..64:0",
+            "1..",
+            "..4",
+            "1-4",
+            "n + 1",
+            "",
+            "1..4??",
+        ),
         *("7?", "7:7", "1..2..3", (4,), (1, 2, 3, 4), (1, 2.5), (4, 2), (-1, 2), (2, 9, 4)),
         *(
             2.5,

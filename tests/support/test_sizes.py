@@ -152,6 +152,8 @@ def test_substitution(tree, given_trees, numbers):
         (minimum(2 * b + 2, 16), "2 * min(b, 7) + 2", (4, 16)),
         (b - minimum(a, b), "b - min(a, b)", (0, 40)),
         (maximum(b - 3, 0), "max(b, 3) - 3", (0, 37)),
+        (maximum(a, b) - b, "-b + max(a, b)", (0, 8)),
+        (2 * a + 2 * c - 2 * minimum(b, c), "2 * a + 2 * c - 2 * min(b, c)", (0, 144)),
         (-b, "-b", (-40, -1)),
         (5 - 2 * b, "-2 * b + 5", (-75, 3)),
         (b * b * a, "b * b * a", (0, 14400)),

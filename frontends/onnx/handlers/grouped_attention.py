@@ -4,12 +4,12 @@ heads, as in exported language models.
 
 from __future__ import annotations
 
-import numpy as np
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.caches import cache_of
 from tcopt.frontends.onnx.handlers.heads import (
     attended,
     causal,
@@ -18,7 +18,7 @@ from tcopt.frontends.onnx.handlers.heads import (
     split_heads,
 )
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-from tcopt.support.arithmetic.sizes import is_fixed
+from tcopt.support.arithmetic.sizes import upper_bound
 
 
 def _tables(
@@ -130,77 +130,44 @@ def _projections(ctx: NodeContext, heads: int, groups: int) -> list[SSAValue]:
     ]
 
 
-def _with_past(
-    ctx: NodeContext, past: SSAValue | None, new: SSAValue, total: int
-) -> tuple[SSAValue, SSAValue]:
-    """Return keys or values of all `total` positions, and the present output.
-
-    The latter is zero-padded if the past's buffer is longer, as in onnxruntime without buffer
-    sharing.
-    """
-    length = ctx.shape(new)[2]
-    if past is None or ctx.shape(past)[2] == 0:
-        return new, new
-    batch, heads, room, size = ctx.shape(past)
-    earlier = total - length
-    ctx.check(earlier <= room, f"the past has {room} positions, but {earlier} are used")
-    parts = [new]
-    if earlier:
-        head = ctx.emit(graph.SliceOp(past, [0, 0, 0, 0], [batch, heads, earlier, size]))
-        parts = [head, new]
-    whole = ctx.emit(graph.ConcatOp(parts, axis=2)) if earlier else new
-    if room <= total:
-        return whole, whole
-    zero = ctx.builder.dtype_of(new).type(0)
-    rest = ctx.splat((batch, heads, room - total, size), zero)
-    return whole, ctx.emit(graph.ConcatOp([whole, rest], axis=2))
-
-
-def _grouped(ctx: NodeContext, x: SSAValue, heads: int) -> SSAValue:
-    """Repeat keys or values of groups for each head."""
-    batch, groups, total, size = ctx.shape(x)
-    if groups == heads:
-        return x
-    wide = (batch, groups, heads // groups, total, size)
-    one = reshaped(ctx, x, (batch, groups, 1, total, size))
-    return reshaped(ctx, ctx.emit(graph.BroadcastToOp(one, wide)), (batch, heads, total, size))
-
-
 @handler("com.microsoft.GroupQueryAttention")
 def group_query_attention(ctx: NodeContext) -> list[SSAValue | None]:
-    """Causal attention with past keys and values; all rows have the same length.
+    """Causal attention with past keys and values, which groups of heads share.
 
-    In the first step, without a past, rows may be shorter: elements after their end are unused.
+    Positions and masks are computed from indices: the lengths may be sizes, and the values of
+    `seqlens_k` and `total_sequence_length` are only needed when the program runs.
     """
     _refuse_unhandled(ctx)
     heads, groups = ctx.get_int("num_heads"), ctx.get_int("kv_num_heads")
     ctx.check(0 < groups <= heads and heads % groups == 0, f"{heads} heads in {groups} groups")
     query, key, value = _projections(ctx, heads, groups)
     batch, _, length, _ = ctx.shape(query)
-    total = ctx.constant_int(6, "total_sequence_length")
-    ctx.check(total >= length, f"total_sequence_length {total} is less than {length} new positions")
-    ctx.require(ctx.input(5), 0 if total == length else total - 1, total - 1, "seqlens_k")
+    cache = cache_of(ctx, ctx.optional_input(3), batch, length)
     if ctx.get_bool("do_rotary"):
         places = ctx.optional_input(9)
-        if places is None:
-            own = ctx.positions(length, start=total - length)
-            known, shape = ctx.known(own), (batch, length)
-            places = ctx.emit(graph.BroadcastToOp(own, shape))
-            if known is not None and is_fixed(shape):
-                places = ctx.array(np.broadcast_to(known, shape).copy())
-        rows = _tables(ctx, places, (ctx.input(7), ctx.input(8)))
+        rows = _tables(
+            ctx, cache.positions(ctx) if places is None else places, (ctx.input(7), ctx.input(8))
+        )
         turn = ctx.get_bool("rotary_interleaved")
         query = rotated(ctx, query, *rows, interleaved=turn)
         key = rotated(ctx, key, *rows, interleaved=turn)
-    keys, present_key = _with_past(ctx, ctx.optional_input(3), key, total)
-    values, present_value = _with_past(ctx, ctx.optional_input(4), value, total)
-    ctx.check(ctx.shape(keys)[2] == total, f"there are {ctx.shape(keys)[2]} keys, not {total}")
+    keys, present_key = cache.extended(ctx, ctx.optional_input(3), key)
+    values, present_value = cache.extended(ctx, ctx.optional_input(4), value)
     window = ctx.get_int("local_window_size")
+    most = None if not 0 <= window < upper_bound(cache.total) else window
+    mask = None
+    if length != 1 or most is not None or cache.past is not None:
+        mask = causal(
+            ctx, query, length, cache.total, most, repeats=heads // groups, past=cache.past
+        )
     bias = ctx.optional_input(10)
-    summands = [] if bias is None else [bias]
-    if length > 1 or 0 <= window < total:
-        summands.append(causal(ctx, query, length, total, None if window < 0 else window))
-    wide_keys, wide_values = (_grouped(ctx, v, heads) for v in (keys, values))
-    softcap = ctx.get_float("softcap")
-    result = attended(ctx, query, wide_keys, wide_values, summands, softcap=softcap)
+    result = attended(
+        ctx,
+        query,
+        keys,
+        values,
+        [] if bias is None else [bias],
+        softcap=ctx.get_float("softcap"),
+        mask=mask,
+    )
     return [join_heads(ctx, result), present_key, present_value]

@@ -10,7 +10,6 @@ from xdsl.ir import SSAValue
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
-from tcopt.support.arithmetic.sizes import is_fixed
 
 MASKED_BY_DEFAULT = -10000.0
 """Value that onnxruntime adds to masked scores."""
@@ -52,35 +51,70 @@ def added_where(ctx: NodeContext, kept: SSAValue, x: SSAValue, value: float) -> 
 
 
 def causal(
-    ctx: NodeContext, x: SSAValue, length: int, total: int, window: int | None = None
+    ctx: NodeContext,
+    x: SSAValue,
+    length: int,
+    total: int,
+    window: int | None = None,
+    *,
+    repeats: int = 1,
+    past: SSAValue | None = None,
 ) -> SSAValue:
-    """Return the causal mask of the last `length` of `total` positions, [length, total].
+    """Return the causal mask of the last `length` of `total` positions, computed from indices.
 
     Args:
+        x: tensor with the element type of the mask.
         window: number of positions, up to its own, that each may attend to.
+        repeats: number of times that the rows are repeated, one after the other.
+        past: position of the first row in each sequence, i64 [batch]; by default total - length.
+
+    Returns:
+        The mask [repeats * length, total]; [batch, 1, repeats * length, total] with `past`.
     """
     dtype = ctx.builder.dtype_of(x)
     least = float(np.finfo(dtype).min) if dtype.kind == "f" else -3e38
-    if not is_fixed((length, total)):
-        return added_where(ctx, _earlier(ctx, length, total, window), x, least)
-    ctx.builder.check_made(length, total)
-    own = np.arange(total - length, total)[:, None]
-    other = np.arange(total)
-    kept = other <= own
-    if window is not None:
-        kept &= other > own - window
-    return ctx.array(np.where(kept, 0.0, least).astype(dtype))
-
-
-def _earlier(ctx: NodeContext, length: int, total: int, window: int | None) -> SSAValue:
-    """Return the condition of `causal`, computed when the program runs."""
-    own = reshaped(ctx, ctx.positions(length, start=total - length), (length, 1))
+    first = total - length if past is None else 0
+    own = reshaped(ctx, ctx.positions(length, start=first), (1, length))
+    if repeats > 1:
+        own = ctx.emit(graph.BroadcastToOp(own, (repeats, length)))
+    own = reshaped(ctx, own, (repeats * length, 1))
+    if past is not None:
+        own = ctx.emit(graph.AddOp(own, reshaped(ctx, past, (ctx.shape(past)[0], 1, 1, 1))))
     other = ctx.positions(total)
     kept = ctx.emit(graph.CompareOp(other, own, predicate="le"))
-    if window is None:
-        return kept
-    first = ctx.emit(graph.SubOp(own, ctx.literal(window, own)))
-    return ctx.emit(graph.AndOp(kept, ctx.emit(graph.CompareOp(other, first, predicate="gt"))))
+    if window is not None:
+        end = ctx.emit(graph.SubOp(own, ctx.literal(window, own)))
+        kept = ctx.emit(graph.AndOp(kept, ctx.emit(graph.CompareOp(other, end, predicate="gt"))))
+    return added_where(ctx, kept, x, least)
+
+
+def by_groups(ctx: NodeContext, x: SSAValue, groups: int) -> SSAValue:
+    """Convert [batch, heads, length, size] to [batch, groups, heads / groups * length, size].
+
+    Heads that share keys and values become rows of one product, so that the shared ones are not
+    replicated.
+    """
+    batch, heads, length, size = ctx.shape(x)
+    ctx.check(0 < groups <= heads and heads % groups == 0, f"{heads} heads in {groups} groups")
+    return reshaped(ctx, x, (batch, groups, heads // groups * length, size))
+
+
+def _summand_by_groups(
+    ctx: NodeContext, summand: SSAValue, heads: int, groups: int, length: int
+) -> SSAValue:
+    """Convert a tensor that broadcasts against scores [batch, heads, length, total] to groups."""
+    lead = 4 - ctx.rank(summand)
+    ctx.check(lead >= 0, "a mask or bias should have at most four dimensions")
+    batch, own, rows, total = (*[1] * lead, *ctx.shape(summand))
+    if own == 1 and rows == 1:
+        return summand
+    repeats = heads // groups
+    if own == 1:
+        one = reshaped(ctx, summand, (batch, 1, rows, total))
+        wide = ctx.emit(graph.BroadcastToOp(one, (batch, repeats, rows, total)))
+        return reshaped(ctx, wide, (batch, 1, repeats * rows, total))
+    whole = ctx.emit(graph.BroadcastToOp(summand, (batch, own, length, total)))
+    return by_groups(ctx, whole, groups)
 
 
 def attended(
@@ -91,18 +125,25 @@ def attended(
     summands: list[SSAValue],
     *,
     softcap: float = 0.0,
+    mask: SSAValue | None = None,
 ) -> SSAValue:
     """Compute softmax(query @ key^T * scale + summands) @ value; the attribute `scale` is optional.
 
     Args:
-        query, key, value: [batch, heads, length, size].
+        query: [batch, heads, length, size].
+        key, value: [batch, groups, total, size]; heads / groups successive heads share a group.
         summands: broadcast against the scores [batch, heads, length, total].
         softcap: bound on scores, applied by tanh; 0 for none.
+        mask: added to the scores by groups, [batch, groups, heads / groups * length, total].
     """
-    size = ctx.shape(query)[3]
+    batch, heads, length, size = ctx.shape(query)
     ctx.check(ctx.shape(key)[3] == size, f"keys {list(ctx.shape(key))} are not of size {size}")
     given = ctx.get_float("scale", 0.0)
     scale = given or 1 / math.sqrt(max(size, 1))
+    groups = ctx.shape(key)[1]
+    if groups != heads:
+        query = by_groups(ctx, query, groups)
+        summands = [_summand_by_groups(ctx, each, heads, groups, length) for each in summands]
     scores = ctx.emit(graph.MatmulOp(query, key, transpose_b=True))
     scores = ctx.emit(graph.MulOp(scores, ctx.literal(scale, scores)))
     if softcap:
@@ -110,8 +151,9 @@ def attended(
         capped = ctx.emit(graph.TanhOp(capped))
         scores = ctx.emit(graph.MulOp(capped, ctx.literal(softcap, scores)))
     shape = ctx.shape(scores)
-    for summand in summands:
+    for summand in summands if mask is None else [*summands, mask]:
         scores = ctx.emit(graph.AddOp(scores, summand))
     fits = ctx.shape(scores) == shape
     ctx.check(fits, f"a mask or bias does not broadcast to scores of {list(shape)}")
-    return ctx.emit(graph.MatmulOp(ctx.emit(graph.SoftmaxOp(scores, axis=3)), value))
+    result = ctx.emit(graph.MatmulOp(ctx.emit(graph.SoftmaxOp(scores, axis=3)), value))
+    return reshaped(ctx, result, (batch, heads, length, ctx.shape(value)[3]))

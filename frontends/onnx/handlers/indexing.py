@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from xdsl.dialects.builtin import IntegerType, i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.normalization import along_axis
+from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.arithmetic.sizes import lower_bound
 
 
@@ -164,18 +165,38 @@ def tensor_scatter(ctx: NodeContext) -> SSAValue:
         and all(extents[d] == shape[d] for d in beside),
         f"an update of {list(extents)} does not fit a cache of {list(shape)}",
     )
-    lead = [1] * rank
-    lead[axis] = extents[axis]
-    ctx.builder.check_made(extents[axis])
-    places = ctx.array(np.arange(extents[axis]).reshape(lead))
     starts = ctx.optional_input(2)
     if starts is not None:
-        wide = ctx.emit(graph.CastOp(starts, i64)) if ctx.element(starts) != i64 else starts
+        starts = cast(ctx, starts, i64)
         last = shape[axis] - (extents[axis] if mode == "linear" else 1)
-        ctx.require(wide, 0, last, "write positions")
-        own = ctx.emit(graph.ReshapeOp(wide, (shape[0], *[1] * (rank - 1))))
+        ctx.require(starts, 0, last, "write positions")
+    modulus = shape[axis] if mode == "circular" else None
+    return written(ctx, cache, update, starts, axis=axis, modulus=modulus)
+
+
+def written(
+    ctx: NodeContext,
+    cache: SSAValue,
+    update: SSAValue,
+    starts: SSAValue | None,
+    *,
+    axis: int,
+    modulus: int | None = None,
+) -> SSAValue:
+    """Return a cache with an update, written along an axis from a start index.
+
+    Args:
+        starts: start index of each entry of the first axis, i64; 0 by default.
+        modulus: number of indices after which they start again.
+    """
+    extents, rank = ctx.shape(update), ctx.rank(update)
+    lead = [1] * rank
+    lead[axis] = extents[axis]
+    places = reshaped(ctx, ctx.positions(extents[axis]), lead)
+    if starts is not None:
+        own = reshaped(ctx, starts, (extents[0], *[1] * (rank - 1)))
         places = ctx.emit(graph.AddOp(places, own))
-    if mode == "circular":
-        places = ctx.emit(graph.ModOp(places, ctx.literal(shape[axis], places)))
+    if modulus is not None:
+        places = ctx.emit(graph.ModOp(places, ctx.sizes([modulus])))
     places = ctx.emit(graph.BroadcastToOp(places, extents))
     return ctx.emit(graph.ScatterElementsOp(cache, places, update, axis=axis))

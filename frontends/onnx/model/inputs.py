@@ -173,7 +173,7 @@ class Symbols:
 
     Args:
         inputs: inputs whose declarations use the symbols.
-        dims: extents or ranges given for symbols.
+        dims: extents or ranges given for symbols, or how they follow from other symbols.
 
     Raises:
         InputError: a symbol does not exist, or its extent is invalid.
@@ -187,11 +187,25 @@ class Symbols:
         self.extents: dict[str, Extent] = {}
         self.given = frozenset(dims)
         self._origins: dict[str, str] = {}
-        for name, given in dims.items():
+        sizes = {name: given_size(name, given) for name, given in dims.items()}
+        # Derived sizes follow from the others.
+        for name, known in sorted(sizes.items(), key=lambda item: isinstance(item[1], str)):
             self._check(name)
-            known = given_size(name, given)
-            self.extents[name] = known.size(name) if isinstance(known, SizeRange) else known
+            if isinstance(known, str):
+                self.extents[name] = self._derived(name, known)
+            else:
+                self.extents[name] = known.size(name) if isinstance(known, SizeRange) else known
             self._origins[name] = f"dims give {name} = {known}"
+
+    def _derived(self, name: str, text: str) -> Extent:
+        """Return the extent of a size that follows from others which are given."""
+        extent = derived_extent(text, self.extents)
+        if extent is None:
+            raise InputError(
+                f"dimension {name!r} cannot be {text!r}: it does not follow from other dimensions",
+                hint=f"give numbers or ranges for {', '.join(names_in(text))}",
+            )
+        return extent
 
     def _check(self, name: str) -> None:
         if name not in self._known | self._parts:
