@@ -58,14 +58,18 @@ class Window:
         """Extents of the dilated kernel."""
         return tuple((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
 
-    def seeing_data(self, extents: Sequence[int], output: Sequence[int]) -> list[range]:
+    def seeing_data(self, extents: Sequence[Extent], output: Sequence[Extent]) -> list[range]:
         """Return for each dimension the range from the first to the last tap that reads data at
-        some output position; empty if all taps read only padding, as dilated ones may."""
+        some output position; empty if all taps read only padding, as dilated ones may. Every tap
+        may read data of an extent that has a range."""
         found: list[range] = []
         rows = zip(
             extents, output, self.kernel, self.strides, self.dilations, self.low, strict=True
         )
         for extent, count, kernel, stride, dilation, low in rows:
+            if not isinstance(extent, int) or not isinstance(count, int):
+                found.append(range(kernel))
+                continue
             seen = [
                 tap
                 for tap in range(kernel)

@@ -26,7 +26,7 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeights
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
-from tcopt.support.arithmetic.sizes import upper_bound
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 from tcopt.support.registries.rule_table import OpFunction
 
 
@@ -255,6 +255,8 @@ def _declined(op: ContractionOp, window: Window, whole: bool = False) -> str | N
         (0 in op.shape, "it is empty"),
         (not is_made_of_constants(op.weights), "its weights are not known at compile time"),
         (set(window.dilations) != {1}, "it is dilated"),
+        # Tiles of all images are numbered consecutively: quotients by sizes are not affine.
+        (not is_fixed(op.shape[2:4]), "its height or width has a range"),
     )
     return _first(reasons)
 

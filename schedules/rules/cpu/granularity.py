@@ -2,7 +2,7 @@
 
 A kernel's time on one thread is estimated from its operations and the bytes it moves. If that is
 little more than the cost of starting and ending a parallel loop, the kernel stays on one thread.
-Otherwise outer loops are fused until there are many iterations for each core: threads claim
+Otherwise outer loops are combined until there are many iterations for each core: threads claim
 iterations dynamically, and at the end wait for each other for at most one iteration.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from tcopt.dialects import loop
-from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.dialects.loop.analysis import binding_values, buffer_shape
 from tcopt.schedules.analysis.patterns import element_bits
 from tcopt.schedules.api.handles import Loop
 from tcopt.schedules.api.schedule import Schedule
@@ -81,11 +81,15 @@ def parallel_loops(extents: Iterable[int], time: float, facts: CpuFacts) -> int:
 def run_parallel(
     sch: Schedule, loops: Sequence[Loop], count: int, time: float, facts: CpuFacts
 ) -> list[Loop]:
-    """Fuse the outermost loops into one parallel loop.
+    """Run the iterations of the outermost loops in parallel.
+
+    They are fused into one loop, or into a nest of parallel loops, whose iterations are distributed
+    alike: a loop over a size is the outermost of those it is fused with, as iterations beyond the
+    size then come last and are not visited.
 
     Args:
         loops: perfectly nested loops, outermost first.
-        count: number of loops to fuse; 0 to stay on one thread.
+        count: number of loops; 0 to stay on one thread.
         time: estimated cycles of the nest on one thread.
     Returns:
         The remaining loops, outermost first.
@@ -95,9 +99,26 @@ def run_parallel(
             text = f"one thread: est. {nanoseconds(time, facts):.0f} ns"
             remark("schedule", sch.loop_op(loops[0]), text, missed=True)
         return list(loops)
-    fused = loops[0] if count == 1 else sch.fuse(*loops[:count])
-    sch.parallel(fused)
-    return [fused, *loops[count:]]
+    groups: list[list[Loop]] = []
+    for each in loops[:count]:
+        if groups and not _is_over_size(sch, each):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    outer = [sch.fuse(*group) if len(group) > 1 else group[0] for group in groups]
+    for each in outer:
+        sch.parallel(each)
+    return [*outer, *loops[count:]]
+
+
+def _is_over_size(sch: Schedule, handle: Loop) -> bool:
+    """Whether the number of iterations in which something is computed depends on a size."""
+    op = sch.loop_op(handle)
+    return any(
+        not isinstance(extent, int) and op.induction_variable in binding_values(block, position)
+        for block in blocks_under(op)
+        for position, extent in enumerate(block.live_domain)
+    )
 
 
 def has_enough_tasks(extents: Sequence[int], time: float, facts: CpuFacts) -> bool:

@@ -38,3 +38,18 @@ func.func @tiles(%x: tensor<1x8x24x24x8xf32>, %w: tensor<32x8x1x1x8x8xf32>) -> t
   return %0 : tensor<1x32x24x24x8xf32>
 }
 }
+
+// -----
+
+// A loop over a size is the outermost of the loops it is fused with: its last iterations may not be
+// visited.
+// CHECK:      sched.sequence @blocked_conv_schedule for @blocked_conv
+// CHECK:      %i2_i3o = sched.fuse %i2, %i3o
+// CHECK-NEXT: sched.parallel %n
+// CHECK-NEXT: sched.parallel %i2_i3o
+module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
+func.func @sized(%x: tensor<2x8x24x24x8xf32, #size.dims<2, 8, h[1:24], 24, 8>>, %w: tensor<32x8x1x1x8x8xf32>) -> tensor<2x32x24x24x8xf32, #size.dims<2, 32, h[1:24], 24, 8>> attributes {size.symbols = #size.dims<h[1:24]>} {
+  %0 = graph.blocked_conv %x, %w : tensor<2x32x24x24x8xf32, #size.dims<2, 32, h[1:24], 24, 8>>
+  return %0 : tensor<2x32x24x24x8xf32, #size.dims<2, 32, h[1:24], 24, 8>>
+}
+}
