@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
+
 from checks.cpu_kernels import data
 from tcopt.dialects.graph import (
     AddOp,
+    BlockwiseMatmulOp,
     MatmulOp,
     PoolOp,
     SoftmaxOp,
@@ -23,6 +26,12 @@ CASES: dict[str, Callable[[], tuple]] = {
     "batched": lambda: (MatmulOp, data(3, 19, 24), data(3, 24, 33, seed=1)),
     "deep": lambda: (partial(PackedMatmulOp, columns=45), data(33, 64), data(3, 64, 16, seed=1)),
     "row": lambda: (partial(PackedMatmulOp, columns=90), data(1, 24), data(6, 24, 16, seed=1)),
+    "blockwise": lambda: (
+        partial(BlockwiseMatmulOp, bits=4, columns=45),
+        data(9, 64),
+        np.random.default_rng(2).integers(0, 1 << 32, (2, 2, 4, 32), np.uint32),
+        data(2, 2, 32, seed=1),
+    ),
     "conv": lambda: (BlockedConvOp, data(1, 2, 7, 9, 8), data(3, 2, 3, 3, 8, 8, seed=1)),
     "pointwise": lambda: (
         partial(BlockedConvOp, strides=[2, 2]),

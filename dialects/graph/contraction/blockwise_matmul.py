@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, f32
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, integer
-from tcopt.dialects.graph.core.opaque import OpaqueOp
+from tcopt.dialects.graph.contraction.matrix_stages import matrix_stage
+from tcopt.dialects.graph.core.attributes import FusionKind, Int, integer
+from tcopt.dialects.graph.core.interfaces import GraphOp
+from tcopt.dialects.graph.core.stages import Indices, narrow
 from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
@@ -23,36 +25,44 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
-from tcopt.dialects.loop.writer import Buffer, KernelWriter
-from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
-from tcopt.support.arithmetic.sizes import Size
+from tcopt.dialects.te import api as te
 
 PANEL = 32
-"""Number of columns that are computed together."""
-_ROWS = 4
-"""Number of rows that share the unpacked codes."""
+"""Number of columns of a panel. It is a multiple of the vector length of every supported CPU, so
+programs with different numbers of rows share the weights."""
+
+WORD = 32
+"""Bits of a word, which holds successive codes of a column."""
 
 
 @irdl_op_definition
-class BlockwiseMatmulOp(OpaqueOp):
-    """x [M, K] times a matrix [K, N] whose elements are (q - zero) * scale, in f32.
+class BlockwiseMatmulOp(GraphOp):
+    """x [..., K] times a matrix [K, N] whose elements are (code - zero) * scale, summed in f32.
 
-        %y = graph.blockwise_matmul %x, %q, %scales, %offsets {bits = 4, columns = 40}
+        %y = graph.blockwise_matmul %x, %codes, %scales {bits = 4, columns = 40}
             : tensor<1x40xf32>
 
-    The codes q have 2, 4 or 8 bits. Along K they are divided into blocks, which have a scale and a
-    zero point for each column. Bytes [panels, blocks, bytes, 32] hold the codes of 32 columns side
-    by side, with successive codes of a column from the lowest bits; scales and offsets, which are
-    scale * zero, are [panels, blocks, 32]. The padding of the last block and panel is arbitrary.
-    The matrix stays packed in memory, because with one row of x the product is bound by reading it.
+    Codes are unsigned integers of 2, 4 or 8 bits. Along K they are divided into blocks with a scale
+    and a zero point for each column; K is a whole number of blocks. Words [panels, blocks, words,
+    32] hold the codes of 32 columns side by side, successive codes of a column from the lowest bits
+    of a word. Scales and zeros are [panels, blocks, 32]. Without `zeros`, all zero points are the
+    middle of the codes, 2^(bits - 1). The padding of the last panel is arbitrary.
+
+    The matrix stays packed in memory, because a product of few rows is bound by reading it. The
+    tensor expression sums the products of each block with the codes, and applies zero and scale to
+    the sum:
+
+        y[m, n] = sum over b of scale[b, n] * (sum over i of x[m, b, i] * code[b, i, n]
+                                               - zero[b, n] * sum over i of x[m, b, i])
     """
 
     name = "graph.blockwise_matmul"
+    FUSION: ClassVar[FusionKind] = FusionKind.COMPLEX_OUT_FUSABLE
 
     x = operand_def(TensorType)
     codes = operand_def(TensorType)
     scales = operand_def(TensorType)
-    offsets = operand_def(TensorType)
+    zeros = opt_operand_def(TensorType)
     bits = prop_def(Int)
     columns = prop_def(Int)
     result = result_def(TensorType)
@@ -62,124 +72,104 @@ class BlockwiseMatmulOp(OpaqueOp):
         x: SSAValue | Operation,
         codes: SSAValue | Operation,
         scales: SSAValue | Operation,
-        offsets: SSAValue | Operation,
+        zeros: SSAValue | Operation | None = None,
         *,
         bits: int,
         columns: int,
     ):
-        properties = {"bits": integer(bits), "columns": integer(columns)}
-        super().__init__([x, codes, scales, offsets], properties)
+        operands = [x, codes, scales] if zeros is None else [x, codes, scales, zeros]
+        super().__init__(operands, {"bits": integer(bits), "columns": integer(columns)})
 
     @property
-    def per_byte(self) -> int:
-        """Number of codes in a byte."""
-        return 8 // self.bits.value.data
+    def per_word(self) -> int:
+        """Number of codes in a word."""
+        return WORD // self.bits.value.data
+
+    @property
+    def block_size(self) -> int:
+        """Number of codes of a column with the same scale."""
+        return shape_of(self.codes)[2] * self.per_word
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Infer the result shape [M, N]."""
+        """Infer the result shape [..., N]."""
         x, codes, bits = shape_of(self.x), shape_of(self.codes), self.bits.value.data
         if bits not in (2, 4, 8):
-            raise VerifyException(f"codes of {bits} bits do not fill bytes")
-        if len(x) != 2 or len(codes) != 4 or not is_float(element_type(self.x)):
-            raise VerifyException("takes floats [M, K] and bytes [panels, blocks, bytes, 32]")
-        if numpy_dtype(element_type(self.codes)) != np.uint8 or codes[3] != PANEL:
-            raise VerifyException(f"codes must be bytes of {PANEL} columns, got {self.codes.type}")
-        panels, blocks, count, _ = codes
-        size, columns = count * self.per_byte, self.columns.value.data
-        if math.ceil(x[1] / size) != blocks or math.ceil(columns / PANEL) != panels:
-            raise VerifyException(f"{self.codes.type} does not hold {x[1]} rows, {columns} columns")
-        wanted = tensor((panels, blocks, PANEL), f32)
-        if self.scales.type != wanted or self.offsets.type != wanted:
-            raise VerifyException(f"scales and offsets must be {wanted}")
-        return (tensor((x[0], columns), element_type(self.x)),)
+            raise VerifyException(f"codes of {bits} bits do not fill words")
+        if len(x) < 2 or not is_float(element_type(self.x)):
+            raise VerifyException(f"takes floats [..., K], not {self.x.type}")
+        is_words = numpy_dtype(element_type(self.codes)) == np.uint32
+        if len(codes) != 4 or not is_words or codes[3] != PANEL:
+            raise VerifyException(f"codes must be ui32 [panels, blocks, words, {PANEL}]")
+        panels, blocks, _, _ = codes
+        depth, columns = blocks * self.block_size, self.columns.value.data
+        if x[-1] != depth or math.ceil(columns / PANEL) != panels:
+            raise VerifyException(
+                f"{self.codes.type} does not hold {x[-1]} rows, {columns} columns"
+            )
+        for each in (self.scales, self.zeros):
+            if each is not None and shape_of(each) != (panels, blocks, PANEL):
+                raise VerifyException(f"{each.type} is not one value per block and column")
+        if not is_float(element_type(self.scales)):
+            raise VerifyException(f"scales must be floats, not {self.scales.type}")
+        return (tensor((*x[:-1], columns), element_type(self.x)),)
 
     def work(self) -> int:
         """Return the operation count: two operations for each product."""
         return 2 * math.prod(shape_of(self.x)) * self.columns.value.data
 
-    def compute_all(self, x: Array, codes: Array, scales: Array, offsets: Array) -> Sequence[Array]:
+    def compute(self, x: Array, codes: Array, scales: Array, zeros: Array | None = None) -> Array:
         """Evaluate the op with numpy."""
         bits = self.bits.value.data
-        shifts = np.arange(self.per_byte, dtype=np.uint8) * bits
-        each = (codes[:, :, :, None] >> shifts[:, None]) & np.uint8((1 << bits) - 1)
+        shifts = np.arange(self.per_word, dtype=np.uint32) * np.uint32(bits)
+        each = (codes[:, :, :, None] >> shifts[:, None]) & np.uint32((1 << bits) - 1)
         panels, blocks, *_ = codes.shape
-        values = each.reshape(panels, blocks, -1, PANEL) * scales[:, :, None] - offsets[:, :, None]
-        matrix = values.reshape(panels, -1, PANEL).swapaxes(0, 1).reshape(-1, panels * PANEL)
-        return (x @ matrix[: x.shape[1], : self.columns.value.data],)
+        zero = (
+            np.float32(1 << (bits - 1)) if zeros is None else zeros.astype(np.float32)[:, :, None]
+        )
+        values = each.reshape(panels, blocks, -1, PANEL).astype(np.float32) - zero
+        values *= scales.astype(np.float32)[:, :, None]
+        matrix = values.transpose(1, 2, 0, 3).reshape(-1, panels * PANEL)
+        return x.astype(np.float32) @ matrix[:, : self.columns.value.data]
 
-    def write(self, k: KernelWriter, *buffers: Buffer) -> None:
-        """Write loops over independent panels, each for a few rows at a time."""
-        x, codes, scales, offsets, result = buffers
-        rows, depth = x.shape
-        size = codes.shape[2] * self.per_byte
-        # Rows in f32, padded with zeros, and the sum of each block of a row.
-        wide = k.workspace((rows, codes.shape[1] * size), f32)
-        sums = k.workspace((rows, codes.shape[1]), f32)
-        with k.loop(rows) as row:
-            for parts in k.parts(depth):
-                with parts as part, part.places() as (place, _):
-                    wide[row, place] = x[row, place].cast(f32)
-            with k.loop(wide.shape[1] - depth) as place:
-                wide[row, place + depth] = 0.0
-            with k.loop(codes.shape[1]) as block:
-                total = k.variable(f32, 0)
-                with k.loop(size) as place:
-                    total.set(total.get() + wide[row, block * size + place])
-                sums[row, block] = total.get()
-        read = wide, sums, codes, scales, offsets
-        with k.loop(codes.shape[0], parallel=True) as panel:
-            if isinstance(rows, Size):
-                first, rest = 0, rows
-                for size in (_ROWS, 1):
-                    count, rest = divmod(rest, size)
-                    with k.loop(count) as part:
-                        row = AffineDimExpr(0) * size
-                        some = [k.index(row + r, [part.value], first) for r in range(size)]
-                        self._write_rows(k, some, panel, read, result)
-                    first += count * size
-                return
-            for first in range(0, rows, _ROWS):
-                some = range(first, min(first + _ROWS, rows))
-                self._write_rows(k, some, panel, read, result)
+    def tensor_expression(
+        self, x: te.Tensor, codes: te.Tensor, scales: te.Tensor, zeros: te.Tensor | None = None
+    ) -> te.Tensor:
+        """Return sums of blocks, their sum for whole panels, and a stage that drops the padding."""
+        rows, (panels, blocks, words, _) = self.shape[:-1], shape_of(self.codes)
+        bits, per, size = self.bits.value.data, self.per_word, self.block_size
+        wide = panels * PANEL
 
-    def _write_rows(
-        self,
-        k: KernelWriter,
-        rows: Sequence[Scalar | int],
-        panel: Scalar,
-        read: Sequence[Buffer],
-        result: Buffer,
-    ) -> None:
-        """Write one panel of some rows: products block by block, each scaled and offset at its
-        end."""
-        wide, sums, codes, scales, offsets = read
-        bits, per, zero = self.bits.value.data, self.per_byte, k.scalar(0, INDEX)
-        totals = [k.registers(PANEL, f32) for _ in rows]
-        products = [k.registers(PANEL, f32) for _ in rows]
-        with k.lanes(zero, PANEL) as (_, lane):
-            for total in totals:
-                total[lane] = 0.0
-        with k.loop(codes.shape[1]) as block:
-            with k.lanes(zero, PANEL) as (_, lane):
-                for each in products:
-                    each[lane] = 0.0
-            with k.loop(codes.shape[2]) as step, k.lanes(zero, PANEL) as (_, lane):
-                byte = codes[panel, block, step, lane]
-                first = (block * codes.shape[2] + step) * per
-                for place in range(per):
-                    code = byte.field(place * bits, bits).cast(f32)
-                    for row, each in zip(rows, products, strict=True):
-                        each[lane] = each[lane] + wide[row, first + place] * code
-            with k.lanes(zero, PANEL) as (_, lane):
-                scale, offset = scales[panel, block, lane], offsets[panel, block, lane]
-                for row, total, each in zip(rows, totals, products, strict=True):
-                    own = each[lane] * scale - offset * sums[row, block]
-                    total[lane] = total[lane] + own
-        columns = k.workspace((len(rows), PANEL), f32)
-        with k.lanes(zero, PANEL) as (_, lane):
-            for place, total in enumerate(totals):
-                columns[place, lane] = total[lane]
-        held = (panel * -PANEL + result.shape[1]).minimum(PANEL).maximum(0)
-        for place, row in enumerate(rows):
-            with k.loop(held) as lane:
-                result[row, panel * PANEL + lane] = columns[place, lane].cast(result.dtype)
+        def data(row: Indices, b: te.Index, place: te.Index) -> te.Expr:
+            return te.cast(x[(*row, b * size + place)], "f32")
+
+        def block_sum(*axes: te.Axis) -> te.Reduce:
+            *row, b = axes
+            i = te.reduce_axis(size, "i")
+            return te.sum(data(row, b, i), axis=i)
+
+        def block_product(*axes: te.Axis) -> te.Reduce:
+            *row, b, n = axes
+            w, e = te.reduce_axis(words, "w"), te.reduce_axis(per, "e")
+            word = codes[n // PANEL, b, w, n % PANEL]
+            shifted = te.shift_right(word, te.cast(te.index(e * bits), "ui32"))
+            code = te.cast(te.cast(shifted & ((1 << bits) - 1), "i32"), "f32")
+            return te.sum(data(row, b, w * per + e) * code, axis=(w, e))
+
+        sums = te.compute((*rows, blocks), block_sum, name="sums")
+        products = te.compute((*rows, blocks, wide), block_product, name="products")
+
+        def body(*axes: te.Axis) -> Any:
+            *row, n = axes
+            b = te.reduce_axis(blocks, "b")
+            place = (n // PANEL, b, n % PANEL)
+            zero = te.const(1 << (bits - 1), "f32")
+            if zeros is not None:
+                zero = te.cast(zeros[place], "f32")
+            centred = products[(*row, b, n)] - zero * sums[(*row, b)]
+            return te.sum(centred * te.cast(scales[place], "f32"), axis=b)
+
+        result = matrix_stage((*rows, wide), body)
+        if wide != self.shape[-1]:
+            whole = result
+            result = te.compute(self.shape, lambda *axes: whole[axes], name="columns")
+        return narrow(result, self.type.element_type)

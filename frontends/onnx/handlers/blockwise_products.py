@@ -4,25 +4,19 @@ rows.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import IntegerType, Signedness, f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.contraction.blockwise_matmul import PANEL
+from tcopt.dialects.graph.contraction.blockwise_matmul import PANEL, WORD
 from tcopt.frontends.onnx.context.context import NodeContext, count_of
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
-from tcopt.frontends.onnx.handlers.matrix import product
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
-from tcopt.support.arithmetic.sizes import is_fixed
 
-_FEW_ROWS = 8
-"""Up to this number of rows, the product is bound by reading the matrix. A range of rows also reads
-codes: it includes few rows in practice."""
+UI32 = IntegerType(WORD, Signedness.UNSIGNED)
 
 
 @handler("com.microsoft.MatMulNBits")
@@ -50,23 +44,20 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     is_bytes = ctx.builder.dtype_of(codes) == np.uint8
     ctx.check(is_bytes and count_of(codes) == wanted, f"b should be {wanted} bytes")
     ctx.check(count_of(scales) == columns * blocks, f"there should be {columns * blocks} scales")
-    codes = reshaped(ctx, codes, (columns, blocks, size * bits // 8))
-    scales = cast(ctx, reshaped(ctx, scales, (columns, blocks)), f32)
-    offsets = ctx.emit(graph.MulOp(scales, _zeros(ctx, columns, blocks, bits)))
+    words = size * bits // WORD
+    codes = reshaped(ctx, codes, (columns, blocks, words, WORD // 8))
+    codes = ctx.emit(graph.BitcastOp(codes, UI32))
+    matrix = [codes, _short(ctx, reshaped(ctx, scales, (columns, blocks)))]
+    if (zeros := _zeros(ctx, columns, blocks, bits)) is not None:
+        matrix.append(zeros)
+    panels = [_panels(ctx, each) for each in matrix]
     lead = ctx.shape(x)[:-1]
-    if is_fixed(lead) and math.prod(lead) > _FEW_ROWS:
-        each = cast(ctx, _unpacked(ctx, codes, bits), f32)
-        by_block = [reshaped(ctx, each, (columns, blocks, 1)) for each in (scales, offsets)]
-        each = ctx.emit(graph.SubOp(ctx.emit(graph.MulOp(each, by_block[0])), by_block[1]))
-        each = reshaped(ctx, each, (columns, blocks * size))
-        each = ctx.emit(graph.SliceOp(each, (0, 0), (columns, depth)))
-        matrix = transposed(ctx, cast(ctx, each, ctx.element(x)), (1, 0))
-        result = product(ctx, x, matrix)
-    else:
-        parts = [_panels(ctx, each) for each in (codes, scales, offsets)]
-        rows = reshaped(ctx, x, (math.prod(lead), depth))
-        result = ctx.emit(graph.BlockwiseMatmulOp(rows, *parts, bits=bits, columns=columns))
-        result = reshaped(ctx, result, (*lead, columns))
+    rows = x if lead else reshaped(ctx, x, (1, depth))
+    if missing := blocks * size - depth:
+        nothing = [0] * (ctx.rank(rows) - 1)
+        rows = ctx.emit(graph.PadOp(rows, low=[*nothing, 0], high=[*nothing, missing]))
+    result = ctx.emit(graph.BlockwiseMatmulOp(rows, *panels, bits=bits, columns=columns))
+    result = result if lead else reshaped(ctx, result, (columns,))
     bias = ctx.optional_input(5)
     return result if bias is None else ctx.emit(graph.AddOp(result, bias))
 
@@ -118,20 +109,32 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
     return cast(ctx, result, ctx.element(scales))
 
 
-def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue:
-    """Return the zero points of each column's blocks: given as codes or as floats, by default the
-    middle of the codes.
+def _short(ctx: NodeContext, scales: SSAValue) -> SSAValue:
+    """Store f32 scales that f16 represents exactly as f16."""
+    values = ctx.builder.value_of(scales)
+    if values is None or values.dtype != np.float32:
+        return scales
+    with np.errstate(over="ignore"):
+        short = values.astype(np.float16)
+    return ctx.array(short) if np.array_equal(short.astype(np.float32), values) else scales
+
+
+def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue | None:
+    """Return the zero points of each column's blocks, given as codes or as floats; None if all are
+    the middle of the codes.
     """
     given = ctx.optional_input(3)
     if given is None:
-        return ctx.array(np.array(1 << (bits - 1), np.float32))
+        return None
     if ctx.builder.dtype_of(given) == np.uint8:
         row = -(-blocks * bits // 8)
         ctx.check(count_of(given) == columns * row, f"there should be {columns * row} zero bytes")
         given = _unpacked(ctx, reshaped(ctx, given, (columns, row)), bits)
         given = ctx.emit(graph.SliceOp(given, (0, 0), (columns, blocks)))
     ctx.check(count_of(given) == columns * blocks, f"there should be {columns * blocks} zeros")
-    return cast(ctx, reshaped(ctx, given, (columns, blocks)), f32)
+    given = reshaped(ctx, given, (columns, blocks))
+    values = ctx.builder.value_of(given)
+    return None if values is not None and (values == 1 << (bits - 1)).all() else given
 
 
 def _unpacked(ctx: NodeContext, codes: SSAValue, bits: int) -> SSAValue:

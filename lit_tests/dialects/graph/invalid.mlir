@@ -189,7 +189,7 @@ func.func @scatter(%x: tensor<4x9xf32>, %i: tensor<2x9xi64>, %u: tensor<2x8xf32>
 
 // -----
 
-// A bitcast needs element types of equal width.
+// A bitcast needs element types of equal width, unless it joins the last axis.
 // CHECK: f32 and i64 differ in width
 func.func @bits(%x: tensor<4xf32>) {
   %0 = graph.bitcast %x : tensor<4xi64>
@@ -291,7 +291,25 @@ func.func @taps(%x: tensor<1x12x5x5xi32>) {
 
 // The panels must hold all rows and columns of the matrix.
 // CHECK: does not hold 65 rows, 40 columns
-func.func @panels(%x: tensor<1x65xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
-  %0 = graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+func.func @panels(%x: tensor<1x65xf32>, %q: tensor<2x2x4x32xui32>, %s: tensor<2x2x32xf32>) {
+  %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  return
+}
+
+// -----
+
+// Each block of a column has a scale.
+// CHECK: tensor<2x2x16xf32> is not one value per block and column
+func.func @scales(%x: tensor<1x64xf32>, %q: tensor<2x2x4x32xui32>, %s: tensor<2x2x16xf32>) {
+  %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  return
+}
+
+// -----
+
+// Codes are words.
+// CHECK: codes must be ui32 [panels, blocks, words, 32]
+func.func @words(%x: tensor<1x64xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
+  %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
   return
 }

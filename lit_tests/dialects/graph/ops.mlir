@@ -129,11 +129,13 @@ func.func @selection(%flags: tensor<9xi1>, %b: tensor<1x9x4xf32>, %s: tensor<1x2
   return
 }
 
-// Low-bit codes are stored in panels of columns.
+// Words of low-bit codes are stored in panels of columns; zero points may be implied.
 // CHECK-LABEL: func.func @blockwise
-func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x16x32xui8>, %s: tensor<2x2x32xf32>) {
-  // CHECK: graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
-  %0 = graph.blockwise_matmul %x, %q, %s, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x4x32xui32>, %s: tensor<2x2x32xf16>, %z: tensor<2x2x32xui8>) {
+  // CHECK: graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
+  // CHECK: graph.blockwise_matmul %x, %q, %s, %z {bits = 4, columns = 40} : tensor<1x40xf32>
+  %1 = graph.blockwise_matmul %x, %q, %s, %z {bits = 4, columns = 40} : tensor<1x40xf32>
   return
 }
 
@@ -154,6 +156,14 @@ func.func @bits(%x: tensor<4xf32>) -> tensor<4xi32> {
   // CHECK: graph.bitcast %x : tensor<4xi32>
   %0 = graph.bitcast %x : tensor<4xi32>
   return %0 : tensor<4xi32>
+}
+
+// Bytes of the last axis become one word.
+// CHECK-LABEL: func.func @words
+func.func @words(%x: tensor<3x4xui8>) -> tensor<3xui32> {
+  // CHECK: graph.bitcast %x : tensor<3xui32>
+  %0 = graph.bitcast %x : tensor<3xui32>
+  return %0 : tensor<3xui32>
 }
 
 // Decision trees are records of inner nodes; the relation common to all tests is an attribute.

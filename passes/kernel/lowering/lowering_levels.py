@@ -16,7 +16,14 @@ from functools import partial
 from types import MappingProxyType
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, LocationAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -25,8 +32,9 @@ from xdsl.ir.affine import (
     AffineDimExpr,
     AffineExpr,
 )
+from xdsl.utils.hints import isa
 
-from tcopt.dialects.arith_ import CmpiOp
+from tcopt.dialects.arith_ import CmpiOp, IndexCastOp, IndexCastUIOp
 from tcopt.dialects.size import IndexOp, Measure
 from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.support.arithmetic.affine import Dim, FloorDiv, LinearSum, Mod, sum_range
@@ -35,6 +43,7 @@ from tcopt.support.ir.pure_values import PureValues
 from tcopt.support.ir.quick_ir import AttributeNumbers, append_op
 
 INDEX = IndexType()
+_CONVERSIONS = (IndexCastOp, IndexCastUIOp)
 
 
 @dataclass
@@ -104,7 +113,12 @@ class LevelWriter:
         result_type: Attribute,
         properties: Mapping[str, Attribute] = MappingProxyType({}),
     ) -> SSAValue:
-        """Return the result of a pure op, emitted at the level of its innermost operand."""
+        """Return the result of a pure op, emitted at the level of its innermost operand.
+
+        The conversion of a constant index is a constant, so that backends see its value.
+        """
+        if op_class in _CONVERSIONS and (number := _converted(operands[0], result_type)):
+            return self.number(number)
         depth = max([self.depth[operand] for operand in operands], default=0)
         level = self.levels[depth]
         append = partial(append_op, level.block)
@@ -249,6 +263,15 @@ class LevelWriter:
         """Drop all loads, after an op of unknown effect."""
         for level in self.levels:
             level.loads.clear()
+
+
+def _converted(index: SSAValue, type: Attribute) -> IntegerAttr | None:
+    """Return a constant index as an integer of another type; None if it is not constant."""
+    source = index.owner
+    if not isinstance(source, arith.ConstantOp) or not isa(type, IntegerType):
+        return None
+    assert isinstance(source.value, IntegerAttr)
+    return IntegerAttr(source.value.value.data, type, truncate_bits=True)
 
 
 def _default_overflow() -> dict[str, Attribute]:

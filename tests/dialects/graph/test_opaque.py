@@ -122,17 +122,6 @@ def test_cumulative(op, exclusive, reverse):
     run(op, f32(2, 8).astype(np.float16), axis=1, atol=2e-2, **options)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(1, 64), (6, 40)])
-@pytest.mark.parametrize("bits", [2, 4, 8])
-def test_blockwise_matmul(rows, columns, bits):
-    """Several rows at a time, a partial last panel, and a partial last block."""
-    depth, blocks, count = 60, 4, 2 * bits
-    codes = RNG.integers(0, 256, (2, blocks, count, 32)).astype(np.uint8)
-    scales, offsets = f32(2, blocks, 32), f32(2, blocks, 32)
-    options = {"bits": bits, "columns": columns, "atol": 2e-3 * (1 << bits)}
-    run(graph.BlockwiseMatmulOp, f32(rows, depth), codes, scales, offsets, **options)
-
-
 def test_inverse():
     x = f32(4, 5, 5)
     x[2, 0, 0] = 0

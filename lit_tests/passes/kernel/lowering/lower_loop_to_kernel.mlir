@@ -219,3 +219,21 @@ loop.func @limits(%y: memref<8xf32>, %n: memref<1xindex>) {
   }
   loop.for %i = 0 to 1 limit %k { loop.store %a, %y[%i] : memref<8xf32> }
 }
+
+// -----
+
+// An index that is constant becomes a constant of the type that it is converted to.
+// CHECK-LABEL: func.func private @shifts
+// CHECK-NOT:   arith.index_cast
+// CHECK:       [[TWELVE:%.*]] = arith.constant 12 : i32
+// CHECK-NOT:   arith.index_cast
+// CHECK:       arith.shrui %{{.*}}, [[TWELVE]] : i32
+loop.func @shifts(%x: memref<4xi32>, %y: memref<4xi32>) {
+  loop.for %i = 0 to 4 {
+    %a = loop.load %x[%i] : memref<4xi32>
+    %n = loop.index [12]
+    %b = arith.index_cast %n : index to i32
+    %c = arith.shrui %a, %b : i32
+    loop.store %c, %y[%i] : memref<4xi32>
+  }
+}

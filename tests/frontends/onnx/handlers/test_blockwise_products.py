@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
+from xdsl.dialects.builtin import f16, f32
 
 import tcopt
-from models.checks import check_model, op_names, run_reference
+from models.checks import check_model, run_reference
+from tcopt.dialects.graph import BlockwiseMatmulOp
+from tcopt.dialects.graph.core.types import element_type
 from tcopt.frontends.onnx import import_model
 from tcopt.support.errors import ImportModelError, UnsupportedError
 
@@ -86,11 +89,25 @@ def test_of_computed_codes(rng: np.random.Generator):
     check_model(model, feeds, 1e-5)
 
 
-def test_codes_stay_codes_for_few_rows(rng: np.random.Generator):
-    few, _ = model_of(rng, (1,), 64, 32)
-    assert "blockwise_matmul" in op_names(import_model(few))
-    many, _ = model_of(rng, (64,), 64, 32)
-    assert "blockwise_matmul" not in op_names(import_model(many))
+def test_scales_that_f16_represents_are_short(rng: np.random.Generator):
+    """Other scales stay f32; zero points in the middle of the codes are omitted."""
+    model, feeds = model_of(rng, (1,), 64, 32)
+    (op,) = matrices_of(model)
+    assert element_type(op.scales) == f32
+    scales = np.round(numpy_helper.to_array(model.graph.initializer[1]) * 1024) / 1024
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(scales, "scales"))
+    middle = numpy_helper.from_array(np.full(32, 0x88, np.uint8), "zeros")
+    model.graph.initializer.append(middle)
+    model.graph.node[0].input[3] = "zeros"
+    (op,) = matrices_of(model)
+    assert element_type(op.scales) == f16
+    assert op.zeros is None
+    check_model(model, feeds, 1e-5)
+
+
+def matrices_of(model) -> list[BlockwiseMatmulOp]:
+    """Return the blockwise products of an imported model."""
+    return [op for op in import_model(model).walk() if isinstance(op, BlockwiseMatmulOp)]
 
 
 def test_a_range_of_rows(rng: np.random.Generator):
