@@ -5,7 +5,8 @@
 instruction by element type and target features, and expands the products if there is none, so
 kernels with this op run on every CPU. `simd.pack_bits` packs the bits of neighbouring integers
 into words, like masks of comparisons. `simd.table_sum` adds up entries of small tables, which
-`vpermb`, `vpshufb` and `tbl` look up for all bytes of a register.
+`vpermb`, `vpshufb` and `tbl` look up for all bytes of a register. `simd.code_dot` multiplies codes
+of few bits, several in each byte of a word, by bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     VectorType,
     i8,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Dialect, Operation, SSAValue
@@ -285,10 +287,65 @@ class TableSumOp(IRDLOperation):
             raise VerifyException(f"entries cannot be accumulated in {wide}")
 
 
+@irdl_op_definition
+class CodeDotOp(IRDLOperation):
+    """Adds to `acc` the products of the codes in a word with signed bytes.
+
+    ```mlir
+    %r = simd.code_dot %acc, %word by(%x, %y) {bits = 4}
+           : vector<4xi8>, vector<4xi8> into vector<8xi32>
+    ```
+    Each byte of a word holds `8 / bits` unsigned codes, lowest bits first. The bytes are shared by
+    all lanes, with one operand for each code of a byte:
+    `r[l] = acc[l] + sum(((word[l] >> (8 * j + bits * h)) mod 2**bits) * factors[h][j])`. Sums wrap
+    around.
+    """
+
+    name = "simd.code_dot"
+
+    _TOTAL: ClassVar = VarConstraint("TOTAL", AnyAttr())
+
+    acc = operand_def(_TOTAL)
+    word = operand_def(_TOTAL)
+    factors = var_operand_def(VectorType)
+    bits = prop_def(Number)
+    result = result_def(_TOTAL)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+
+    assembly_format = (
+        "$acc `,` $word `by` `(` $factors `)` attr-dict `:` type($factors) `into` type($acc)"
+    )
+
+    def __init__(
+        self, acc: SSAValue | Operation, word: SSAValue, factors: Sequence[SSAValue], *, bits: int
+    ):
+        acc = SSAValue.get(acc)
+        super().__init__(
+            operands=[acc, word, factors],
+            result_types=[acc.type],
+            properties={"bits": IntegerAttr(bits, i64)},
+        )
+
+    def serves_all_lanes(self, position: int) -> bool:
+        """Whether an operand is shared by all lanes."""
+        return position >= 2
+
+    def verify_(self) -> None:
+        bits = self.bits.value.data
+        if bits not in (2, 4, 8) or len(self.factors) != 8 // bits:
+            raise VerifyException(f"{len(self.factors)} factors for codes of {bits} bits")
+        if any(_shape_and_element(each) != ((4,), i8) for each in self.factors.types):
+            raise VerifyException("factors should be vector<4xi8>")
+        if _shape_and_element(self.acc.type)[1] != i32:
+            raise VerifyException(f"words and sums should be i32, not {self.acc.type}")
+
+
 def _shape_and_element(type: Attribute) -> tuple[tuple[int, ...], Attribute]:
     if isa(type, VectorType):
         return type.get_shape(), type.get_element_type()
     return (), type
 
 
-DIALECT = Dialect("simd", [DotOp, PackBitsOp, TableSumOp], [])
+DIALECT = Dialect("simd", [DotOp, PackBitsOp, TableSumOp, CodeDotOp], [])

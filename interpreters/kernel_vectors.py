@@ -10,7 +10,7 @@ from xdsl.dialects import vector
 from xdsl.dialects.builtin import VectorType
 from xdsl.utils.hints import isa
 
-from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
+from tcopt.dialects.simd import LOW_BITS, CodeDotOp, DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.simt import MmaOp
 from tcopt.dialects.vector_ import (
     ExtractStridedSliceOp,
@@ -169,6 +169,16 @@ def _table_sum(op: TableSumOp, operands: Sequence[Any]) -> Any:
     return total
 
 
+def _code_dot(op: CodeDotOp, operands: Sequence[Any]) -> Any:
+    total, word = np.asarray(operands[0]), np.asarray(operands[1]).astype(np.int64)
+    bits = op.bits.value.data
+    for field, factor in enumerate(operands[2:]):
+        for place, value in enumerate(factor.astype(np.int64)):
+            code = word >> (8 * place + bits * field) & ((1 << bits) - 1)
+            total = total + (code * value).astype(np.int32)
+    return total
+
+
 def _mma(op: MmaOp, operands: Sequence[Any]) -> Any:
     accumulator, a, b = operands
     return accumulator + a.astype(accumulator.dtype) @ b.astype(accumulator.dtype)
@@ -203,6 +213,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "simd.dot": _dot,
     "simd.pack_bits": _pack_bits,
     "simd.table_sum": _table_sum,
+    "simd.code_dot": _code_dot,
     "simt.mma": _mma,
 }
 """Evaluators of vector ops, by op name."""

@@ -14,7 +14,7 @@ from xdsl.utils.type import get_element_type_or_self
 from tcopt.dialects import loop
 from tcopt.dialects.intrinsics import intrinsic
 from tcopt.dialects.loop.intrin import OperandTile
-from tcopt.dialects.simd import LOW_BITS, DotOp, PackBitsOp, TableSumOp
+from tcopt.dialects.simd import LOW_BITS, CodeDotOp, DotOp, PackBitsOp, TableSumOp
 from tcopt.dialects.te import ComputeOp, IndexOp, ReadOp, YieldOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.interpreters.plain_access import (
@@ -200,6 +200,22 @@ def _table_sum(w: PlainWriter, op: Operation, names: list[str]) -> str:
     return w.gather(sums, wide) if is_vector else sums[0]
 
 
+def _code_dot(w: PlainWriter, op: Operation, names: list[str]) -> str:
+    """Emit the products of codes, adding one at a time."""
+    assert isinstance(op, CodeDotOp)
+    bits, count = op.bits.value.data, lanes_of(op.acc.type)
+    is_vector = bool(vector_shape(op.acc.type))
+    sums, words = (w.lanes(n, "i32", count) if is_vector else [n] for n in names[:2])
+    for field, name in enumerate(names[2:]):
+        for place, factor in enumerate(_factors(w, name, "i8", "i32", 4, False)):
+            for lane, word in enumerate(words):
+                moved = w.assign(f"lshr i32 {word}, {8 * place + bits * field}")
+                code = w.assign(f"and i32 {moved}, {(1 << bits) - 1}")
+                term = w.assign(f"mul i32 {code}, {factor}")
+                sums[lane] = w.assign(f"add i32 {sums[lane]}, {term}")
+    return w.gather(sums, "i32") if is_vector else sums[0]
+
+
 VECTOR_RULES: dict[str, Rule] = {
     "vector.broadcast": _broadcast,
     "vector.from_elements": _from_elements,
@@ -210,6 +226,7 @@ VECTOR_RULES: dict[str, Rule] = {
     "simd.dot": _dot,
     "simd.pack_bits": _pack_bits,
     "simd.table_sum": _table_sum,
+    "simd.code_dot": _code_dot,
 }
 
 

@@ -175,6 +175,24 @@ def emit_dot(e: FunctionEmitter, op: DotOp) -> None:
     e.define(op.result, result)
 
 
+def dot_instruction(
+    e: FunctionEmitter, factor: str, unsigned: tuple[bool, bool], group: int, width: int
+) -> DotInstruction | None:
+    """Return the instruction that adds groups of integers to a number of i32, if there is one.
+
+    Args:
+        factor: LLVM type of the factors.
+        unsigned: which factors are unsigned.
+        width: number of elements of the accumulator.
+    """
+    for each in INSTRUCTIONS:
+        fits = each.factors[1] == _I32 and width in each.widths
+        same = (each.element, each.unsigned, each.group) == (factor, unsigned, group)
+        if fits and same and each.requires <= e.module.capabilities:
+            return each
+    return None
+
+
 def _instruction(
     e: FunctionEmitter, op: DotOp, unsigned: tuple[bool, bool]
 ) -> DotInstruction | None:
@@ -206,12 +224,12 @@ def _in_pieces(
                 operands, (scalar, factor, factor), (1, group, group), strict=True
             )
         )
-        parts.append((_call(e, instruction, scalar, acc, lhs, rhs, width), width))
+        parts.append((call_dot(e, instruction, scalar, acc, lhs, rhs, width), width))
         start += width
     return _joined(e, scalar, parts, count)
 
 
-def _call(
+def call_dot(
     e: FunctionEmitter,
     instruction: DotInstruction,
     scalar: str,
@@ -220,6 +238,7 @@ def _call(
     rhs: str,
     width: int,
 ) -> str:
+    """Emit one instruction, and the addition if it does not accumulate; return the new sums."""
     held = f"<{instruction.group * width} x {llvm_type(instruction.factors[0])}>"
     taken = f"<{instruction.group * width} x {instruction.element}>"
     factors = [rhs, lhs] if instruction.broadcast_last else [lhs, rhs]

@@ -7,13 +7,20 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
 from xdsl.utils.exceptions import VerifyException
 
 from tcopt.dialects.graph.contraction.matrix_stages import matrix_stage
-from tcopt.dialects.graph.core.attributes import FusionKind, Int, integer
+from tcopt.dialects.graph.core.attributes import FusionKind, Int, flag, integer
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.stages import Indices, narrow
 from tcopt.dialects.graph.core.types import (
@@ -25,6 +32,7 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
+from tcopt.dialects.intrinsics.code_dots import BYTES, code_products
 from tcopt.dialects.te import api as te
 
 PANEL = 32
@@ -33,6 +41,9 @@ programs with different numbers of rows share the weights."""
 
 WORD = 32
 """Bits of a word, which holds successive codes of a column."""
+
+MOST = 127
+"""Largest magnitude to which data is rounded."""
 
 
 @irdl_op_definition
@@ -54,6 +65,9 @@ class BlockwiseMatmulOp(GraphOp):
 
         y[m, n] = sum over b of scale[b, n] * (sum over i of x[m, b, i] * code[b, i, n]
                                                - zero[b, n] * sum over i of x[m, b, i])
+
+    With `rounded`, each block of x is rounded to a multiple of its largest magnitude divided by
+    127, so that sums of a block are those of integers.
     """
 
     name = "graph.blockwise_matmul"
@@ -65,6 +79,7 @@ class BlockwiseMatmulOp(GraphOp):
     zeros = opt_operand_def(TensorType)
     bits = prop_def(Int)
     columns = prop_def(Int)
+    rounded = opt_prop_def(UnitAttr)
     result = result_def(TensorType)
 
     def __init__(
@@ -76,9 +91,15 @@ class BlockwiseMatmulOp(GraphOp):
         *,
         bits: int,
         columns: int,
+        rounded: bool = False,
     ):
         operands = [x, codes, scales] if zeros is None else [x, codes, scales, zeros]
-        super().__init__(operands, {"bits": integer(bits), "columns": integer(columns)})
+        properties = {
+            "bits": integer(bits),
+            "columns": integer(columns),
+            "rounded": flag(rounded),
+        }
+        super().__init__(operands, properties)
 
     @property
     def per_word(self) -> int:
@@ -129,47 +150,116 @@ class BlockwiseMatmulOp(GraphOp):
         values = each.reshape(panels, blocks, -1, PANEL).astype(np.float32) - zero
         values *= scales.astype(np.float32)[:, :, None]
         matrix = values.transpose(1, 2, 0, 3).reshape(-1, panels * PANEL)
-        return x.astype(np.float32) @ matrix[:, : self.columns.value.data]
+        x = x.astype(np.float32)
+        if self.rounded is not None:
+            parts = x.reshape(*x.shape[:-1], blocks, -1)
+            steps = np.abs(parts).max(-1, keepdims=True) * np.float32(1 / MOST)
+            whole = np.rint(parts / np.where(steps == 0, np.float32(1), steps))
+            x = (whole * steps).reshape(x.shape)
+        return x @ matrix[:, : self.columns.value.data]
 
     def tensor_expression(
         self, x: te.Tensor, codes: te.Tensor, scales: te.Tensor, zeros: te.Tensor | None = None
     ) -> te.Tensor:
         """Return sums of blocks, their sum for whole panels, and a stage that drops the padding."""
-        rows, (panels, blocks, words, _) = self.shape[:-1], shape_of(self.codes)
-        bits, per, size = self.bits.value.data, self.per_word, self.block_size
+        rows, (panels, blocks, *_) = self.shape[:-1], shape_of(self.codes)
         wide = panels * PANEL
-
-        def data(row: Indices, b: te.Index, place: te.Index) -> te.Expr:
-            return te.cast(x[(*row, b * size + place)], "f32")
-
-        def block_sum(*axes: te.Axis) -> te.Reduce:
-            *row, b = axes
-            i = te.reduce_axis(size, "i")
-            return te.sum(data(row, b, i), axis=i)
-
-        def block_product(*axes: te.Axis) -> te.Reduce:
-            *row, b, n = axes
-            w, e = te.reduce_axis(words, "w"), te.reduce_axis(per, "e")
-            word = codes[n // PANEL, b, w, n % PANEL]
-            shifted = te.shift_right(word, te.cast(te.index(e * bits), "ui32"))
-            code = te.cast(te.cast(shifted & ((1 << bits) - 1), "i32"), "f32")
-            return te.sum(data(row, b, w * per + e) * code, axis=(w, e))
-
-        sums = te.compute((*rows, blocks), block_sum, name="sums")
-        products = te.compute((*rows, blocks, wide), block_product, name="products")
+        steps = None if self.rounded is None else self._steps(x)
+        if steps is None:
+            sums, products = self._float_sums(x, codes)
+        else:
+            sums, products = self._integer_sums(x, steps, codes)
 
         def body(*axes: te.Axis) -> Any:
             *row, n = axes
             b = te.reduce_axis(blocks, "b")
             place = (n // PANEL, b, n % PANEL)
-            zero = te.const(1 << (bits - 1), "f32")
+            zero = te.const(1 << (self.bits.value.data - 1), "f32")
             if zeros is not None:
                 zero = te.cast(zeros[place], "f32")
-            centred = products[(*row, b, n)] - zero * sums[(*row, b)]
-            return te.sum(centred * te.cast(scales[place], "f32"), axis=b)
+            product, total = products[(*row, b, n)], sums[(*row, b)]
+            scale = te.cast(scales[place], "f32")
+            if steps is not None:
+                scale = scale * steps[(*row, b)]
+            return te.sum((te.cast(product, "f32") - zero * te.cast(total, "f32")) * scale, axis=b)
 
         result = matrix_stage((*rows, wide), body)
         if wide != self.shape[-1]:
             whole = result
             result = te.compute(self.shape, lambda *axes: whole[axes], name="columns")
         return narrow(result, self.type.element_type)
+
+    def _block(self, x: te.Tensor, row: Indices, b: te.Index, place: te.Index) -> te.Expr:
+        """Return an element of a block of x."""
+        return te.cast(x[(*row, b * self.block_size + place)], "f32")
+
+    def _float_sums(self, x: te.Tensor, codes: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
+        """Return the sums of the blocks of x, and of its products with codes."""
+        panels, blocks, words, _ = shape_of(self.codes)
+        bits, per = self.bits.value.data, self.per_word
+
+        def block_sum(*axes: te.Axis) -> te.Reduce:
+            *row, b = axes
+            i = te.reduce_axis(self.block_size, "i")
+            return te.sum(self._block(x, row, b, i), axis=i)
+
+        def block_product(*axes: te.Axis) -> te.Reduce:
+            *row, b, n = axes
+            w, e = te.reduce_axis(words, "w"), te.reduce_axis(per, "e")
+            shift = te.cast(te.index(e * bits), "ui32")
+            code = te.shift_right(codes[n // PANEL, b, w, n % PANEL], shift) & ((1 << bits) - 1)
+            value = self._block(x, row, b, w * per + e)
+            return te.sum(value * te.cast(te.cast(code, "i32"), "f32"), axis=(w, e))
+
+        rows = (*self.shape[:-1], blocks)
+        sums = te.compute(rows, block_sum, name="sums")
+        return sums, te.compute((*rows, panels * PANEL), block_product, name="products")
+
+    def _steps(self, x: te.Tensor) -> te.Tensor:
+        """Return the unit to which each block of x is rounded."""
+
+        def largest(*axes: te.Axis) -> te.Reduce:
+            *row, b = axes
+            i = te.reduce_axis(self.block_size, "i")
+            return te.max(te.abs(self._block(x, row, b, i)), axis=i)
+
+        rows = (*self.shape[:-1], shape_of(self.codes)[1])
+        magnitude = te.compute(rows, largest, name="magnitude")
+        return te.compute(rows, lambda *axes: magnitude[axes] * (1 / MOST), name="steps")
+
+    def _integer_sums(
+        self, x: te.Tensor, steps: te.Tensor, codes: te.Tensor
+    ) -> tuple[te.Tensor, te.Tensor]:
+        """Return the sums of the blocks of x in units of `steps`, and of its products with codes.
+
+        Bytes are stored in the order in which a word holds the codes: first those of the lowest
+        codes of its bytes.
+        """
+        panels, blocks, words, _ = shape_of(self.codes)
+        bits, per = self.bits.value.data, self.per_word
+        fields = 8 // bits
+        rows = (*self.shape[:-1], blocks)
+
+        def rounded(*axes: te.Axis) -> te.Expr:
+            *row, b, w, field, byte = axes
+            value = self._block(x, row, b, w * per + byte * fields + field)
+            step = steps[(*row, b)]
+            whole = te.round(value / te.select(te.equal(step, 0.0), te.const(1, "f32"), step))
+            return te.saturate(whole, -MOST, MOST, "i8")
+
+        whole = te.compute((*rows, words, fields, BYTES), rounded, name="rounded")
+
+        def block_sum(*axes: te.Axis) -> te.Reduce:
+            extents = zip((words, fields, BYTES), "wfj", strict=True)
+            inner = [te.reduce_axis(extent, name) for extent, name in extents]
+            return te.sum(te.cast(whole[(*axes, *inner)], "i32"), axis=inner)
+
+        def block_product(*axes: te.Axis) -> te.Reduce:
+            *row, b, n = axes
+            w, j = te.reduce_axis(words, "w"), te.reduce_axis(BYTES, "j")
+            factors = [whole[(*row, b, w, field, j)] for field in range(fields)]
+            word = codes[n // PANEL, b, w, n % PANEL]
+            return te.sum(code_products(word, factors, j, bits), axis=(w, j))
+
+        sums = te.compute(rows, block_sum, name="sums")
+        return sums, te.compute((*rows, panels * PANEL), block_product, name="products")

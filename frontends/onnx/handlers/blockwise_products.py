@@ -16,6 +16,9 @@ from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
 from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
 
+_INT8 = 4
+"""Accuracy level at which data may be rounded to 8 bits, block by block."""
+
 UI32 = IntegerType(WORD, Signedness.UNSIGNED)
 
 
@@ -56,7 +59,9 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     if missing := blocks * size - depth:
         nothing = [0] * (ctx.rank(rows) - 1)
         rows = ctx.emit(graph.PadOp(rows, low=[*nothing, 0], high=[*nothing, missing]))
-    result = ctx.emit(graph.BlockwiseMatmulOp(rows, *panels, bits=bits, columns=columns))
+    rounded = ctx.get_int("accuracy_level", 0) == _INT8
+    options = {"bits": bits, "columns": columns, "rounded": rounded}
+    result = ctx.emit(graph.BlockwiseMatmulOp(rows, *panels, **options))
     result = result if lead else reshaped(ctx, result, (columns,))
     bias = ctx.optional_input(5)
     return result if bias is None else ctx.emit(graph.AddOp(result, bias))

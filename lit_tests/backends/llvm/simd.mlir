@@ -1,5 +1,6 @@
 // RUN: tcopt %s -t llvm | filecheck %s
 // RUN: tcopt %s -p 'set-target{cpu=znver4}' -t llvm | filecheck %s --check-prefix=AVX512
+// RUN: tcopt %s -p 'set-target{cpu=haswell}' -t llvm | filecheck %s --check-prefix=AVX2
 // RUN: tcopt %s -p 'set-target{cpu=neoverse-v1}' -t llvm | filecheck %s --check-prefix=NEON
 
 // Without a dot-product instruction, products are expanded, the last element of each group first.
@@ -36,4 +37,16 @@ func.func private @bytes(%c: i32, %a: vector<4xi8>, %b: vector<4xi8>) -> i32 {
   %r = simd.dot %c, %a, %b {rhs_unsigned} : vector<4xi8> into i32
   %s = simd.dot %r, %a, %b : vector<4xi8> into i32
   return %s : i32
+}
+
+// Codes in words: products of bytes where sums fit, added up in 16 bits without a byte dot product.
+// AVX512-LABEL: define hidden <8 x i32> @tcopt.codes
+// AVX512-COUNT-2: call <8 x i32> @llvm.x86.avx512.vpdpbusd.256
+// AVX2-LABEL:   define hidden <8 x i32> @tcopt.codes
+// AVX2-COUNT-2:   call <16 x i16> @llvm.x86.avx2.pmadd.ub.sw
+// AVX2:           add <16 x i16>
+// AVX2:           call <8 x i32> @llvm.x86.avx2.pmadd.wd
+func.func private @codes(%c: vector<8xi32>, %w: vector<8xi32>, %x: vector<4xi8>, %y: vector<4xi8>) -> vector<8xi32> {
+  %r = simd.code_dot %c, %w by(%x, %y) {bits = 4} : vector<4xi8>, vector<4xi8> into vector<8xi32>
+  return %r : vector<8xi32>
 }

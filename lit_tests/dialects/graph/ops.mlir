@@ -136,6 +136,8 @@ func.func @blockwise(%x: tensor<1x64xf32>, %q: tensor<2x2x4x32xui32>, %s: tensor
   %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40} : tensor<1x40xf32>
   // CHECK: graph.blockwise_matmul %x, %q, %s, %z {bits = 4, columns = 40} : tensor<1x40xf32>
   %1 = graph.blockwise_matmul %x, %q, %s, %z {bits = 4, columns = 40} : tensor<1x40xf32>
+  // CHECK: graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40, rounded} : tensor<1x40xf32>
+  %2 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 40, rounded} : tensor<1x40xf32>
   return
 }
 

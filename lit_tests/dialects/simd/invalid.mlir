@@ -85,3 +85,30 @@ func.func @power_of_two(%acc: i32, %t: vector<12xi8>, %i: i8) -> i32 {
   %0 = simd.table_sum %acc tables(%t) at(%i) {planes = 1 : i64, bits = 7 : i64} : vector<12xi8> at i8 into i32
   return %0 : i32
 }
+
+// -----
+
+// Each code of a byte has its own factors.
+func.func @fields(%acc: i32, %x: vector<4xi8>) {
+  // expected-error @+1 {{1 factors for codes of 4 bits}}
+  %0 = simd.code_dot %acc, %acc by(%x) {bits = 4} : vector<4xi8> into i32
+  return
+}
+
+// -----
+
+// A word has four bytes.
+func.func @bytes(%acc: i32, %x: vector<8xi8>) {
+  // expected-error @+1 {{factors should be vector<4xi8>}}
+  %0 = simd.code_dot %acc, %acc by(%x) {bits = 8} : vector<8xi8> into i32
+  return
+}
+
+// -----
+
+// Sums are as wide as words.
+func.func @words(%acc: i64, %x: vector<4xi8>) {
+  // expected-error @+1 {{words and sums should be i32, not i64}}
+  %0 = simd.code_dot %acc, %acc by(%x) {bits = 8} : vector<4xi8> into i64
+  return
+}

@@ -36,3 +36,15 @@ func.func @table_sum(%acc: vector<8xi32>, %one: i32, %t: vector<64xi8>, %i: vect
   %1 = simd.table_sum %one tables(%t, %t) at(%j, %j) {planes = 2 : i64, bits = 11 : i64, signed} : vector<64xi8>, vector<64xi8> at i8, i8 into i32
   return %0, %1 : vector<8xi32>, i32
 }
+
+// -----
+
+// Codes of 4 bits, two in each byte of a word, with four bytes for each of the two.
+// CHECK-LABEL: func.func @code_dot
+// CHECK-NEXT: simd.code_dot %acc, %w by(%x, %y) {bits = 4 : i64} : vector<4xi8>, vector<4xi8> into vector<8xi32>
+// CHECK-NEXT: simd.code_dot %one, %one by(%x) {bits = 8 : i64} : vector<4xi8> into i32
+func.func @code_dot(%acc: vector<8xi32>, %w: vector<8xi32>, %one: i32, %x: vector<4xi8>, %y: vector<4xi8>) {
+  %0 = simd.code_dot %acc, %w by(%x, %y) {bits = 4} : vector<4xi8>, vector<4xi8> into vector<8xi32>
+  %1 = simd.code_dot %one, %one by(%x) {bits = 8} : vector<4xi8> into i32
+  return
+}

@@ -26,7 +26,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.arith_ import SelectOp
 from tcopt.dialects.fast_math import REASSOC, order_reason
 from tcopt.dialects.loop.updates import neutral, update_of
-from tcopt.dialects.simd import TableSumOp
+from tcopt.dialects.simd import CodeDotOp, TableSumOp
 from tcopt.dialects.table import ScaleOp
 from tcopt.dialects.vector_ import ReductionOp
 from tcopt.passes.loop.analysis.indexing import Knowledge, is_inside
@@ -348,7 +348,7 @@ class LaneRewriter:
                 return position == 0 and operand.type == i1
             case ScaleOp():
                 return position == 1
-            case TableSumOp():
+            case TableSumOp() | CodeDotOp():
                 return op.serves_all_lanes(position)
             case _:
                 return False

@@ -50,7 +50,7 @@ class BlockwiseProduct:
         others = [each for each in sch.blocks() if each not in (total, product, epilogue)]
         around, blocks = _tile(sch, space, choice)
         sch.compute_at(product, blocks)
-        _multiply(sch, product, blocks, space.lanes)
+        _multiply(sch, product, blocks, space)
         init = sch.decompose_reduction(total, blocks)
         sch.set_scope(total, "register")
         _in_registers(sch, init, len(around))
@@ -83,23 +83,30 @@ def _tile(sch: Schedule, space: BlockwiseSpace, choice: Choice) -> tuple[list[Lo
     return [*single, *outer, *tiles], blocks
 
 
-def _multiply(sch: Schedule, product: Block, around: Loop, lanes: int) -> None:
-    """Keep the sums of a block in registers; the codes of a word are unrolled."""
+def _multiply(sch: Schedule, product: Block, around: Loop, space: BlockwiseSpace) -> None:
+    """Keep the sums of a block in registers; the codes of a word are unrolled, or multiplied by one
+    intrinsic."""
     op = sch.block_op(product)
     loops = own_loops(sch, product, around)
     kinds = {each: is_spatial(sch, each, op) for each in loops.values()}
     *rows, column = [each for each, spatial in kinds.items() if spatial]
     word, code = [each for each, spatial in kinds.items() if not spatial]
-    if sch.extent(column) > lanes:
-        vector, column = sch.split(column, factors=[None, lanes])
+    if sch.extent(column) > space.lanes:
+        vector, column = sch.split(column, factors=[None, space.lanes])
         rows.append(vector)
-    sch.reorder(word, code, *rows, column)
+    outer = sch.get_loops(product).index(around) + 1
+    if space.roles.dot is None:
+        sch.reorder(word, code, *rows, column)
+    else:
+        sch.reorder(word, *rows, column, code)
     init = sch.decompose_reduction(product, word)
+    if space.roles.dot is None:
+        sch.unroll(code)
+    else:
+        sch.tensorize(product, space.roles.dot)
     sch.set_scope(product, "register")
-    sch.unroll(code)
-    depth = sch.get_loops(product).index(code) + 1
-    _in_registers(sch, product, depth)
-    _in_registers(sch, init, depth - 2)
+    _in_registers(sch, product, outer + 1 + (space.roles.dot is None))
+    _in_registers(sch, init, outer)
 
 
 def _in_registers(sch: Schedule, block: Block, depth: int) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+from tcopt.dialects.intrinsics.code_dots import CODE_BITS, code_dot_name
 from tcopt.dialects.loop.analysis import buffer_shape
+from tcopt.schedules.analysis.behaviours import behaviour_of, computes
 from tcopt.schedules.analysis.patterns import (
     BlockPattern,
     access_bytes,
@@ -30,6 +32,7 @@ from tcopt.schedules.spaces.space import (
     Point,
     Space,
 )
+from tcopt.schedules.state.state import loops_of
 from tcopt.support.arithmetic.columns import ceil_div, most, where
 
 MOST_ROWS = 8
@@ -43,6 +46,9 @@ CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 
 UNPACKING = 3
 """Operations that turn a vector of codes into floats: shift, mask, convert."""
+
+DOT = 2
+"""Operations that multiply a vector of codes by bytes and add the products to sums."""
 
 UNITS = 4
 """Vector operations that a core starts in a cycle."""
@@ -66,6 +72,7 @@ class Blockwise:
         columns: the variable along which vectors run.
         blocks: the variable that counts blocks of the depth.
         panel: columns that are adjacent in memory.
+        dot: the intrinsic that multiplies the codes of a word, for integer sums.
     """
 
     total: Block
@@ -76,6 +83,7 @@ class Blockwise:
     columns: int
     blocks: int
     panel: int
+    dot: str | None
 
 
 def find_blockwise(sch: Schedule) -> Blockwise | Declined:
@@ -112,7 +120,15 @@ def _roles(
     shape = buffer_shape(codes[0].buffer)
     free = [v for v in pattern.spatial if v != columns and pattern.extents[v] > 1]
     rows = max(free, key=lambda v: (pattern.extents[v], v), default=None)
-    return Blockwise(total, product, pattern, inner, rows, columns, blocks, shape[-1])
+    dot = _dot_of(inner)
+    return Blockwise(total, product, pattern, inner, rows, columns, blocks, shape[-1], dot)
+
+
+def _dot_of(inner: BlockPattern) -> str | None:
+    """Return the intrinsic that computes the innermost sum of a block; None if there is none."""
+    loops = loops_of(inner.block)[-1:]
+    names = map(code_dot_name, CODE_BITS)
+    return next((n for n in names if computes(behaviour_of(n), inner.block, loops)), None)
 
 
 class BlockwiseSpace(Space):
@@ -152,7 +168,8 @@ class BlockwiseSpace(Space):
     def estimate(self, k: Point) -> Column:
         """Cycles of one code of a word, over all tiles."""
         sums = k.rows * k.vectors
-        operations = sums + UNPACKING * k.vectors + k.rows / UNITS
+        products, unpacking = (1, UNPACKING) if self.roles.dot is None else (DOT, UNPACKING - 1)
+        operations = products * sums + unpacking * k.vectors + k.rows / UNITS
         step = most(most(operations / UNITS, sums / MULTIPLIERS), LATENCY)
         tiles = ceil_div(self.height, k.rows) * ceil_div(self.width, k.vectors * self.lanes)
         return tiles * step

@@ -89,6 +89,16 @@ def test_of_computed_codes(rng: np.random.Generator):
     check_model(model, feeds, 1e-5)
 
 
+@pytest.mark.parametrize("bits", [4, 8])
+def test_data_in_8_bits(bits: int, rng: np.random.Generator):
+    """With accuracy level 4, blocks of data are rounded as onnxruntime rounds them."""
+    model, feeds = model_of(rng, (3,), 128, 64, bits=bits)
+    model.graph.node[0].attribute.append(helper.make_attribute("accuracy_level", 4))
+    (op,) = matrices_of(model)
+    assert op.rounded is not None
+    check_model(model, feeds, 1e-5)
+
+
 def test_scales_that_f16_represents_are_short(rng: np.random.Generator):
     """Other scales stay f32; zero points in the middle of the codes are omitted."""
     model, feeds = model_of(rng, (1,), 64, 32)
