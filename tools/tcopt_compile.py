@@ -33,6 +33,25 @@ def _argument_parser() -> argparse.ArgumentParser:
     cli.add_accuracy(parser)
     cli.add_limits(parser)
     add("-o", "--output-file", help="file to write: model.tcm, or IR with --compile-to")
+    add("--kit", action="store_true", help="write a C library into the folder -o: docs/deploy.md")
+    add(
+        "--also",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="with --kit: another CPU that the library has code for, such as cpu:haswell",
+    )
+    add(
+        "--kit-weights",
+        choices=("embedded", "file"),
+        default="embedded",
+        help="with --kit: weights in the library or in a file of their own (embedded)",
+    )
+    add(
+        "--freestanding",
+        action="store_true",
+        help="with --kit: a runtime without a C library, files and threads",
+    )
     add("--compile-to", metavar="PHASE", help="stop after a phase and print its IR")
     add("--print-pipeline", action="store_true", help="print the passes after import, and stop")
     cli.add_shapes(parser)
@@ -87,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
         return _print_level(args)
     if args.explain is not None or args.ptxas:
         return _describe(args)
-    return _compile(args)
+    return _compile_kit(args) if args.kit else _compile(args)
 
 
 def _describe(args: argparse.Namespace) -> int:
@@ -122,6 +141,20 @@ def _compile(args: argparse.Namespace) -> int:
     else:
         # Standard output may carry the model, so the message goes to stderr.
         print(f"{output}: {taken}", file=sys.stderr)
+    return 0
+
+
+def _compile_kit(args: argparse.Namespace) -> int:
+    from tcopt.runtime.kit.export import export_kit, kit_name
+
+    folder = Path(args.output_file or Path(args.model).stem)
+    values = read_arrays(args.input)
+    targets = (args.target, *args.also)
+    each = (argparse.Namespace(**{**vars(args), "target": target}) for target in targets)
+    models = [compile_model(one, values)[0] for one in each]
+    name = kit_name(Path(args.model).stem)
+    export_kit(models, folder, name=name, weights=args.kit_weights, freestanding=args.freestanding)
+    print(f"{folder}: the library {name} for {', '.join(targets)}")
     return 0
 
 

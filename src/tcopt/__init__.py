@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
     from tcopt.dialects.te import api as te
     from tcopt.runtime import Cancellation, Model, Session, load
+    from tcopt.runtime.kit.export import export_kit
     from tcopt.schedules import Schedule
     from tcopt.quantization.entry import quantize
     from tcopt.tuner.entry import tune
@@ -36,6 +37,7 @@ _HOMES = {
     "Model": "tcopt.runtime",
     "Session": "tcopt.runtime",
     "load": "tcopt.runtime",
+    "export_kit": "tcopt.runtime.kit.export",
     "Schedule": "tcopt.schedules",
     "quantize": "tcopt.quantization.entry",
     "tune": "tcopt.tuner.entry",
@@ -56,6 +58,7 @@ __all__ = [
     "Schedule",
     "Session",
     "compile",
+    "export_kit",
     "load",
     "pipeline",
     "quantize",
