@@ -62,3 +62,21 @@ const char *missing_feature(const tcopt_level *level) {
       return level->features[i].name;
   return NULL;
 }
+
+bool has_sha256(void) {
+#ifdef LEAF_XCR0
+  static int32_t known;
+  int32_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (answer == 0) {
+    Leaf first = {0}, second = {0};
+    read_leaf(&first, 1, 0);
+    read_leaf(&second, 7, 0);
+    // SSE4.1 and SHA.
+    answer = (first.parts[2] >> 19 & 1) && (second.parts[1] >> 29 & 1) ? 1 : -1;
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+  }
+  return answer > 0;
+#else
+  return false;
+#endif
+}

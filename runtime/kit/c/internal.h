@@ -162,6 +162,8 @@ HIDDEN uint64_t fresh_seed(void);
 
 // cpu.c: the first feature that this CPU lacks; NULL if it has all.
 HIDDEN const char *missing_feature(const tcopt_level *level);
+// Whether this CPU has instructions for SHA-256. The answer is kept.
+HIDDEN bool has_sha256(void);
 
 // threads.c
 HIDDEN tcopt_instance *begin_parallel(tcopt_instance *instance);
