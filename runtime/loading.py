@@ -130,5 +130,5 @@ def check_runs_here(target: CpuTarget) -> None:
     if reason is not None:
         raise UnsupportedError(
             f"code for {target.cpu} cannot be loaded on this machine, which {reason}",
-            hint="save the model as a shared library (.so) and run it where it belongs",
+            hint="tcopt.export_kit(model, folder) makes a library that runs where it belongs",
         )

@@ -27,7 +27,7 @@ from tcopt.support.data.structures import Kind
 from tcopt.support.errors import InputError, ResourceError, UnsupportedError
 from tcopt.support.files.access import as_path
 from tcopt.support.processes.stop_checks import StopChecks
-from tcopt.support.registries.target_registry import find_target, target_named
+from tcopt.support.registries.target_registry import find_target
 
 if TYPE_CHECKING:
     from tcopt.runtime.device.interface import Device
@@ -464,16 +464,20 @@ class Model:
         """Write the compiled model.
 
         Args:
-            path: ending in `.so`, a shared library to be called from C, with its weights and a
-                description next to it; otherwise a `.tcm` file, which `load` reads.
+            path: a `.tcm` file, which `load` reads. For a C library, see `tcopt.export_kit`.
         Raises:
             InputError: the path is not writable.
-            BackendError: a library is requested, but there is no C compiler.
-            UnsupportedError: a library is requested for a model on a device, or shapes depend on
-                data.
+            UnsupportedError: the model is compiled when it runs.
         """
-        program = self.program
-        target_named(program.kind).save(as_path(path), program)
+        from tcopt.runtime.archive import write_archive
+
+        place = as_path(path)
+        if place.suffix == ".so":
+            raise UnsupportedError(
+                f"{place} would be a shared library, and a model is saved as a .tcm file",
+                hint="tcopt.export_kit(model, folder) writes a library for C",
+            )
+        write_archive(place, self.program)
 
 
 def _run(

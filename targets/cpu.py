@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from tcopt.dialects.target import CpuTargetAttr
     from tcopt.runtime.container import Container
     from tcopt.runtime.program import Program
-    from tcopt.runtime.whole_program import WholeProgram
 
 _GRAPH = specs(
     "tabulate-bytes",
@@ -289,16 +288,6 @@ class CpuKind(TargetKind):
         from tcopt.runtime.cpu_archive import program_in
 
         return program_in(path, content)
-
-    def save(self, path: Path, program: WholeProgram) -> None:
-        if path.suffix != ".so":
-            super().save(path, program)
-            return
-        from tcopt.runtime.library import write_library
-        from tcopt.runtime.program import Program
-
-        assert isinstance(program, Program)
-        write_library(path, program)
 
     def loaded(self) -> None:
         from tcopt.backends.llvm.residency import release_code_pages

@@ -252,22 +252,6 @@ class TargetKind(ABC):
             InputError: the content was not written by `describe`.
         """
 
-    def save(self, path: Path, program: WholeProgram) -> None:
-        """Write a program to a `.tcm` file, or in the format that the suffix names.
-
-        Raises:
-            InputError: the folder does not exist or is not writable.
-            UnsupportedError: the target cannot be saved in this format.
-        """
-        from tcopt.runtime.archive import write_archive
-
-        if path.suffix == ".so":
-            raise UnsupportedError(
-                f"a model for target {self.name} cannot be a shared library",
-                hint="save it as a .tcm file",
-            )
-        write_archive(path, program)
-
     def write(self, stream: BinaryIO, program: WholeProgram) -> None:
         """Write a saved model to an empty stream."""
         from tcopt.runtime.container import write_container

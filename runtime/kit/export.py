@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import tcopt
 from tcopt.backends.identifiers import distinct
-from tcopt.backends.llvm.machine.machine import assemble_object
-from tcopt.backends.llvm.pool.text import PARALLEL_SYMBOL, pool_text
+from tcopt.backends.llvm.pool.text import pool_object
 from tcopt.runtime.kit.cpu_features import required_bits
 from tcopt.runtime.kit.descriptor import descriptor_text, symbol_of
 from tcopt.runtime.kit.image import weights_image
@@ -23,9 +22,9 @@ from tcopt.runtime.kit.package import (
     pkg_config_text,
 )
 from tcopt.runtime.kit.toolchain import Toolchain
-from tcopt.runtime.library import check_needs_no_host
 from tcopt.runtime.loading import ENTRY_SYMBOL
 from tcopt.runtime.program import Program
+from tcopt.support.data.strings import is_text
 from tcopt.support.errors import InputError, UnsupportedError
 from tcopt.support.files.access import as_path, cannot_write, open_outputs
 from tcopt.support.machines.cpu_target import CpuTarget
@@ -68,7 +67,7 @@ class KitOptions:
 def write_kit(folder: Path, programs: Sequence[Program], options: KitOptions) -> None:
     """Write a kit into a folder, which is created if it does not exist.
 
-    Each file is complete or unchanged after an error; those of libraries are replaced together.
+    After an error, all files are as they were before.
 
     Args:
         programs: programs of one model for several CPUs of one architecture.
@@ -78,7 +77,7 @@ def write_kit(folder: Path, programs: Sequence[Program], options: KitOptions) ->
         BackendError: there is no C compiler, or it fails.
     """
     for program in programs:
-        check_needs_no_host(program)
+        _check_needs_no_host(program)
     programs = sorted(programs, key=_rank, reverse=True)
     _check_alike(programs)
     name = kit_name(options.name)
@@ -116,6 +115,18 @@ def _rank(program: Program) -> tuple[int, int, str]:
     """Return a key by which better CPUs come later."""
     target = program.target
     return target.vector_bits, target.features.count("+"), target.cpu
+
+
+def _check_needs_no_host(program: Program) -> None:
+    """Check that a program has no strings and no functions that Python computes."""
+    texts = [s.name for s in (*program.inputs, *program.outputs) if is_text(s.dtype)]
+    functions = sorted({call.function for call in program.host_functions})
+    if texts or functions:
+        what = f"{texts[0]!r} holds strings" if texts else f"{functions[0]} is a Python function"
+        raise UnsupportedError(
+            f"a C library cannot have strings or Python functions: {what}",
+            hint="save the model as a .tcm file, to be run from Python",
+        )
 
 
 def _check_alike(programs: Sequence[Program]) -> None:
@@ -186,25 +197,22 @@ def _runtime(target: CpuTarget, *, freestanding: bool) -> bytes:
             build.compile(path.name, result, _HERE / "c", _INCLUDE)
         if not freestanding:
             objects.append("pool.o")
-            text = pool_text(target).replace(f"@{PARALLEL_SYMBOL}(", f"@{_POOL_SYMBOL}(")
-            (build.folder / objects[-1]).write_bytes(assemble_object(text, target))
+            (build.folder / objects[-1]).write_bytes(pool_object(target, _POOL_SYMBOL))
         build.join(objects, "runtime.o", "tcopt_*")
         return (build.folder / "runtime.o").read_bytes()
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:
-    """Write files by their paths in a folder; those of one folder are replaced together."""
-    by_parent: dict[Path, list[str]] = {}
-    for name in files:
-        by_parent.setdefault((folder / name).parent, []).append(name)
-    for parent, names in by_parent.items():
+    """Write files by their paths in a folder, all or none of them."""
+    paths = [folder / name for name in files]
+    for path in paths:
         try:
-            parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise cannot_write(parent, error) from error
-        with open_outputs([folder / name for name in names]) as streams:
-            for stream, name in zip(streams, names, strict=True):
-                stream.write(files[name])
+            raise cannot_write(path.parent, error) from error
+    with open_outputs(paths) as streams:
+        for stream, data in zip(streams, files.values(), strict=True):
+            stream.write(data)
 
 
 def export_kit(

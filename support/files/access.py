@@ -61,9 +61,9 @@ def open_output(path: str | Path) -> Generator[BinaryIO]:
 
 @contextmanager
 def open_outputs(paths: Sequence[str | Path]) -> Generator[list[BinaryIO]]:
-    """Open several files of one folder like `open_output`; either all or none are replaced.
+    """Open several files like `open_output`; either all or none are replaced.
 
-    With concurrent writers, all files end up from the same writer.
+    With concurrent writers of the same files, all files end up from the same writer.
     """
     outputs: list[_Output] = []
     places = [as_path(path) for path in paths]
@@ -310,7 +310,8 @@ def replace_files(moves: Sequence[tuple[Path, Path]]) -> None:
     """Rename files to their final paths, all or none, and flush the folder to disk.
 
     Args:
-        moves: pairs of a file and its final path in the same folder.
+        moves: pairs of a file and its final path in the same folder. The folder of the first one
+            is locked meanwhile.
     Raises:
         OSError: a file cannot be renamed; the previous files were restored.
     """

@@ -14,6 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tcopt
+from tcopt.backends.llvm.machine.linker import find_linker
+from tcopt.runtime.program import Program
 
 Array = NDArray[Any]
 
@@ -45,21 +47,31 @@ class Kit:
 
     def build(self, source: str, name: str, *flags: str, language: str = "c") -> Path:
         """Compile a program with the static library; return its path."""
-        suffix, compiler = {"c": (".c", "cc"), "c++": (".cpp", "c++")}[language]
+        suffix = {"c": ".c", "c++": ".cpp"}[language]
         text, program = self.folder / f"{name}{suffix}", self.folder / name
         text.write_text(source)
+        assert isinstance(self.model.program, Program)
+        command = ("c++",) if language == "c++" else find_linker(self.model.program.target)
+        assert command is not None
         macros = ['-DMODEL_HEADER="net.h"', "-DDESCRIPTOR=tcopt_descriptor_net"]
         parts = [f"-I{self.folder}/include", str(text), f"{self.folder}/lib/libnet.a"]
         libraries = ["-lm", "-lpthread"]
-        command = [compiler, *WARNINGS, *flags, *macros, *parts, *libraries, "-o", str(program)]
-        subprocess.run(command, check=True)
+        options = [*WARNINGS, *flags, *macros, *parts, *libraries, "-o", str(program)]
+        subprocess.run([*command, *options], check=True)
         return program
 
     def run(
-        self, feeds: Mapping[str, Array], *, threads: int = 2, weights: str = ""
+        self,
+        feeds: Mapping[str, Array],
+        *,
+        threads: int = 2,
+        weights: str = "",
+        runner: Sequence[str] = (),
     ) -> list[Array]:
         """Return the outputs that the driver computes.
 
+        Args:
+            runner: the command that runs programs for the model's CPU.
         Raises:
             KitError: it ends with a status.
         """
@@ -68,7 +80,7 @@ class Kit:
             file = self.folder / f"in{number}.bin"
             file.write_bytes(feeds[spec.name].tobytes())
             given.append(f"{file}:{','.join(map(str, feeds[spec.name].shape))}")
-        command = [str(self.folder / "driver"), str(threads), weights, *given]
+        command = [*runner, str(self.folder / "driver"), str(threads), weights, *given]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise KitError(done.stderr.partition(":")[0], done.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -203,29 +202,3 @@ def test_the_command_has_a_limit(run_tool, tmp_path) -> None:
     done = run_tool("tcopt-run", path, "--timeout", "0.1")
     assert done.returncode == 1
     assert "timeout: the run took longer than its 0.1 s" in done.stderr
-
-
-def test_a_library_can_be_cancelled(tmp_path) -> None:
-    """When cancelled, a library's entry point returns the value passed to `tcopt_cancel`."""
-    import ctypes
-
-    from tcopt.backends.llvm.machine.host import default_target
-    from tcopt.backends.llvm.machine.linker import find_linker
-    from tcopt.runtime.program import aligned_empty
-
-    if find_linker(default_target()) is None:
-        pytest.skip("no C compiler")
-    model = compiled("(float[8, 8] x) => (float[8, 8] y)", "a = Softmax(x) y = MatMul(a, x)")
-    model.save(tmp_path / "model.so")
-    library = ctypes.CDLL(str(tmp_path / "model.so"))
-    x, y = np.ones((8, 8), np.float32), np.zeros((8, 8), np.float32)
-    program = model.program
-    rest = [aligned_empty(program.weights.nbytes + 64), aligned_empty(program.workspace_bytes + 64)]
-    places = [array.ctypes.data for array in (x, y, *rest)]
-    arguments = (ctypes.c_void_p * len(places))(*places)
-    library.tcopt_cancel(7)
-    assert library.tcopt_main(arguments) == 7
-    library.tcopt_cancel(0)
-    assert library.tcopt_main(arguments) == 0
-    np.testing.assert_allclose(y, 1, rtol=1e-6)
-    assert os.path.getsize(tmp_path / "model.so") > 0

@@ -22,7 +22,7 @@ from tcopt.support.files.access import (
     write_output,
 )
 
-NAMES = ("net.so", "net.so.weights", "net.so.json")
+NAMES = ("net.h", "net.a", "net.so")
 
 
 def names_in(folder: Path) -> list[str]:

@@ -22,9 +22,6 @@ STOP_VARIABLE = "tcopt_stop"
 THREADS_VARIABLE = "tcopt_num_threads"
 """An i32 with the number of threads for parallel loops; 0 leaves the choice to the pool."""
 
-SET_THREADS_SYMBOL = "tcopt_set_threads"
-"""`void tcopt_set_threads(int32_t)`, exported by libraries and objects; 0 is the default."""
-
 SPIN_NS = 100_000
 """How long an idle thread spins before it sleeps. It is shorter than a time slice, so spinning
 never blocks a busy core for long; it is longer than the gap between the parallel loops of a
@@ -118,11 +115,10 @@ def interrupt_text(target: CpuTarget) -> str:
 
 
 @cache
-def pool_objects(target: CpuTarget) -> tuple[bytes, bytes]:
-    """Return object code to link with parallel loops: the pool, and the number of threads."""
-    texts = pool_text(target), setting_text()
-    pool, setting = (assemble_object(text, target) for text in texts)
-    return pool, setting
+def pool_object(target: CpuTarget, symbol: str = PARALLEL_SYMBOL) -> bytes:
+    """Return object code of the pool, with another name of its function if one is given."""
+    text = pool_text(target).replace(f"@{PARALLEL_SYMBOL}(", f"@{symbol}(")
+    return assemble_object(text, target)
 
 
 def _source(name: str) -> str:

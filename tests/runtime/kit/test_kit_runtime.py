@@ -12,6 +12,8 @@ import pytest
 
 import tcopt
 from models.kits import Kit, KitError, needs_compiler, needs_cpp, random_feeds
+from tcopt.runtime.kit import export
+from tcopt.support.files.digests import digest_of
 
 pytestmark = needs_compiler
 
@@ -331,3 +333,39 @@ int main() {{
 }}"""
     program = kit.build(source, "cpp", "-std=c++17", language="c++")
     subprocess.run([str(program)], check=True)
+
+
+_DIGEST = """
+#include "sha256.h"
+void digest_of(const uint8_t *data, uint64_t bytes, uint8_t digest[DIGEST_BYTES]);
+int main(int count, char **texts) {
+  static uint8_t data[3 << 20], digest[DIGEST_BYTES];
+  for (size_t i = 0; i < sizeof data; i++)
+    data[i] = (uint8_t)(i * i >> 3);
+  for (int i = 1; i < count; i++) {
+    digest_of(data, strtoull(texts[i], NULL, 10), digest);
+    for (int k = 0; k < DIGEST_BYTES; k++)
+      printf("%02x", digest[k]);
+    puts("");
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["hosted", "freestanding"])
+def test_digests(mode: str, tmp_path: Path):
+    """Digests equal those of Python, with the processor's instructions for them and without."""
+    sizes = [0, 1, 54, 55, 56, 63, 64, 65, 1000, 1 << 20, (1 << 20) + 1, 3 << 20]
+    folder = Path(export.__file__).parent
+    (tmp_path / "main.c").write_text(f"#include <stdio.h>\n#include <stdlib.h>\n{_DIGEST}")
+    sources = [str(folder / "c" / f"{name}.c") for name in ("weights", "sha256", "cpu", "message")]
+    options = ["-O2", f"-I{folder}/c", f"-I{folder}/include"]
+    options += ["-DTCOPT_FREESTANDING"] if mode == "freestanding" else []
+    command = ["cc", *options, "main.c", *sources, "-o", "main"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(
+        [tmp_path / "main", *map(str, sizes)], capture_output=True, text=True, check=True
+    )
+    index = np.arange(3 << 20, dtype=np.uint64)
+    data = (index * index >> np.uint64(3)).astype(np.uint8).tobytes()
+    assert done.stdout.split() == [digest_of([data[:size]]).hex() for size in sizes]

@@ -220,7 +220,7 @@ def test_saved_models(tmp_path):
     assert str(loaded.inputs[0]) == '"x" string[2]'
     same(loaded.run({"x": ["a", "b"]}), [texts("aé", "bé")])
     with pytest.raises(UnsupportedError, match="'x' holds strings"):
-        compiled.save(tmp_path / "model.so")
+        tcopt.export_kit(compiled, tmp_path / "kit")
     assert text
 
 
