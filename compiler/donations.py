@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 
+from tcopt.compiler.rooms import give_rooms
 from tcopt.dialects.graph.core.donation import DONATED, count_in, names_in, set_pairs
 from tcopt.support.errors import InputError
 
 
 def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
-    """Permit results of an imported module to overwrite inputs.
+    """Permit results of an imported module to overwrite inputs, and give rooms to those that grow.
 
     Args:
         pairs: name of the result by name of the input.
@@ -31,6 +32,7 @@ def donate(module: ModuleOp, pairs: Mapping[str, str]) -> None:
     if len({*pairs.values()}) < len(pairs):
         raise InputError("donate gives several inputs to one output", hint="give one of them")
     set_pairs(module, DONATED, pairs)
+    give_rooms(module)
 
 
 def _own_names(module: ModuleOp, key: str, *added: str) -> list[str]:

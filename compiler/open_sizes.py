@@ -99,18 +99,20 @@ class OpenSizes:
     """
 
     def __init__(self, inputs: Sequence[TensorSpec], dims: Mapping[str, GivenSize]):
+        sizes = {name: given_size(name, given) for name, given in dims.items()}
+        derived = {name: size for name, size in sizes.items() if isinstance(size, str)}
         self._open = [
-            _Dimension(spec.name, axis, extent if isinstance(extent, str) else "")
+            _Dimension(
+                spec.name, axis, derived.get(extent, extent) if isinstance(extent, str) else ""
+            )
             for spec in inputs
             for axis, extent in enumerate(spec.shape)
             if not isinstance(extent, int)
         ]
-        sizes = {name: given_size(name, given) for name, given in dims.items()}
         self._dims = {name: size for name, size in sizes.items() if isinstance(size, SizeRange)}
         plain = all(spec.kind is Kind.TENSOR and not spec.any_rank for spec in inputs)
         # A model that is open although all dimensions have ranges has no program for them.
-        given = {name for name, size in sizes.items() if not isinstance(size, int)}
-        free = any(given.isdisjoint(names_in(d.declared)) for d in self._open)
+        free = any(not set(names_in(d.declared)) & set(self._dims) for d in self._open)
         self._serves = plain and free
         self._seen: SeenShapes | None = None
         self.remark: Remark | None = None

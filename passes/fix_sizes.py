@@ -34,6 +34,8 @@ from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.hints import isa
 
 from tcopt.dialects import loop, te
+from tcopt.dialects.graph.core.donation import rooms_of, set_rooms
+from tcopt.dialects.graph.core.types import as_extents
 from tcopt.dialects.size import (
     DefineOp,
     DimsAttr,
@@ -129,6 +131,8 @@ def fix_sizes(module: ModuleOp, values: Values) -> None:
     for function in _uncalled(module):
         _fix_function(function, values)
     _specialise(module, calls, values)
+    rooms = rooms_of(module).items()
+    set_rooms(module, {n: as_extents(substitute_size(e, values) for e in r) for n, r in rooms})
 
 
 def free_symbols(module: ModuleOp) -> tuple[Symbol, ...]:

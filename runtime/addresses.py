@@ -33,3 +33,11 @@ def _fastest() -> Callable[[Array], int]:
 
 address_of = _fastest()
 """Return the address of an array's first element."""
+
+
+def span_of(array: Array) -> tuple[int, int]:
+    """Return the address of an array's first byte, and that after its last byte."""
+    if not array.flags.c_contiguous:
+        return np.lib.array_utils.byte_bounds(array)
+    start = address_of(array)
+    return start, start + array.nbytes

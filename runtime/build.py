@@ -23,7 +23,7 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.dialects.graph.core.donation import IN_PLACE, count_in, pairs_of
+from tcopt.dialects.graph.core.donation import IN_PLACE, count_in, pairs_of, rooms_of
 from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
@@ -221,7 +221,7 @@ def _specs(names: list[str], types: list[Attribute]) -> list[TensorSpec]:
 def _inputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     """Return the inputs; random keys are last."""
     count = len(specs) - count_in(module, "graph.keys")
-    own = _with_texts(module, TEXT_INPUTS, specs[:count])
+    own = _in_rooms(module, _with_texts(module, TEXT_INPUTS, specs[:count]))
     return [*own, *(spec._replace(kind=Kind.KEY) for spec in specs[count:])]
 
 
@@ -230,12 +230,18 @@ def _outputs(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
     checks = len(specs) - count_in(module, "graph.checks")
     sizes = checks - count_in(module, "graph.sizes")
     in_place = pairs_of(module, IN_PLACE)
-    own = _with_texts(module, TEXT_OUTPUTS, specs[:sizes])
+    own = _in_rooms(module, _with_texts(module, TEXT_OUTPUTS, specs[:sizes]))
     return [
         *(spec._replace(in_place_of=in_place.get(spec.name, "")) for spec in own),
         *(spec._replace(kind=Kind.SIZE) for spec in specs[sizes:checks]),
         *(spec._replace(kind=Kind.CHECK) for spec in specs[checks:]),
     ]
+
+
+def _in_rooms(module: ModuleOp, specs: list[TensorSpec]) -> list[TensorSpec]:
+    """Return the specifications, with the extents of those that are in rooms."""
+    rooms = rooms_of(module)
+    return [s._replace(shape=rooms[s.name], room=s.shape) if s.name in rooms else s for s in specs]
 
 
 def _with_texts(module: ModuleOp, attribute: str, specs: list[TensorSpec]) -> list[TensorSpec]:

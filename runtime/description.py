@@ -15,7 +15,15 @@ from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import Dimension, TensorSpec, bytes_of
 from tcopt.support.arithmetic.size_parser import parse_size
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Extent, Size, bounds_of, named_size, size_text
+from tcopt.support.arithmetic.sizes import (
+    Extent,
+    Size,
+    bounds_of,
+    lower_bound,
+    named_size,
+    size_text,
+    upper_bound,
+)
 from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.data.strings import TEXT, TEXT_NAME, dtype_text
 from tcopt.support.data.structures import Count, Kind, tensor_names
@@ -35,7 +43,7 @@ def spec_facts(spec: TensorSpec, symbols: Sequence[Symbol] = ()) -> dict[str, An
         symbols: the sizes that extents may have; an extent calls them s0, s1, and so on.
     """
     names = size_names(symbols)
-    shape = [extent_facts(d, names) if isinstance(d, Size) else d for d in spec.shape]
+    shape = [_extent_facts(d, names) for d in spec.shape]
     facts = {"name": spec.name, "shape": shape, "dtype": dtype_text(spec.dtype)}
     return {
         **facts,
@@ -43,7 +51,12 @@ def spec_facts(spec: TensorSpec, symbols: Sequence[Symbol] = ()) -> dict[str, An
         **({"any_rank": True} if spec.any_rank else {}),
         **({} if spec.kind is Kind.TENSOR else {"kind": spec.kind.value}),
         **({"in_place_of": spec.in_place_of} if spec.in_place_of else {}),
+        **({"room": [_extent_facts(d, names) for d in spec.room]} if spec.room else {}),
     }
+
+
+def _extent_facts(extent: Dimension, names: Mapping[Symbol, str]) -> Any:
+    return extent_facts(extent, names) if isinstance(extent, Size) else extent
 
 
 def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) -> TensorSpec:
@@ -58,6 +71,11 @@ def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) ->
     shape = tuple(facts.lists("shape", lambda value, at: _dimension(value, at, sizes)))
     if max(len(shape), len(dims)) > _MOST_DIMENSIONS:
         facts.refuse("shape", f"has more than {_MOST_DIMENSIONS} dimensions")
+    room = (
+        tuple(facts.lists("room", lambda v, at: extent_of(v, at, sizes))) if "room" in facts else ()
+    )
+    if room and not _fit_in_room(shape, room):
+        facts.refuse("room", f"has no space for {list(shape)}")
     spec = TensorSpec(
         facts.text("name"),
         shape,
@@ -66,10 +84,19 @@ def spec_of(facts: Facts, sizes: Mapping[str, Extent] = MappingProxyType({})) ->
         facts.flag("any_rank") if "any_rank" in facts else False,
         _kind(facts),
         facts.text("in_place_of") if "in_place_of" in facts else "",
+        room,
     )
     if bytes_of(spec) > MOST_BYTES:
         facts.refuse("shape", f"is that of a tensor larger than {MOST_BYTES} bytes")
     return spec
+
+
+def _fit_in_room(shape: Sequence[Dimension], room: Sequence[Extent]) -> bool:
+    """Whether a tensor in a room has the extents of the room, or smaller ones."""
+    return len(shape) == len(room) and all(
+        own == extent or (isinstance(own, int | Size) and upper_bound(own) <= lower_bound(extent))
+        for own, extent in zip(shape, room, strict=True)
+    )
 
 
 def size_names(symbols: Iterable[Symbol]) -> dict[Symbol, str]:

@@ -160,8 +160,12 @@ class Texts:
 
 
 def as_code_has_it(spec: TensorSpec) -> TensorSpec:
-    """Return the specification of a tensor in compiled code: strings become indices."""
-    return spec._replace(dtype=PLACE) if is_text(spec.dtype) else spec
+    """Return the specification of a tensor in compiled code: strings become indices, and a tensor
+    in a room becomes the room.
+    """
+    if is_text(spec.dtype):
+        spec = spec._replace(dtype=PLACE)
+    return spec._replace(shape=spec.room, room=()) if spec.room else spec
 
 
 def call_facts(call: HostCall) -> dict[str, Any]:

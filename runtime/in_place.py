@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tcopt.runtime.addresses import span_of
 from tcopt.runtime.outputs import OutputPool
+from tcopt.runtime.program_sizes import RunSizes
+from tcopt.runtime.rooms import grown, new_room, part_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.errors import InputError
 
@@ -31,7 +34,7 @@ class InPlaceResults:
             if not spec.in_place_of:
                 continue
             source = next((s for s in inputs if s.name == spec.in_place_of), None)
-            if source is None or (source.shape, source.dtype) != (spec.shape, spec.dtype):
+            if source is None or _memory_of(source) != _memory_of(spec):
                 raise InputError(
                     f'output "{spec.name}" cannot be in the memory of "{spec.in_place_of}"',
                     hint="compile the model again",
@@ -44,6 +47,7 @@ class InPlaceResults:
         donated: Collection[str],
         memory: Sequence[Array | None] | None,
         pools: Sequence[OutputPool],
+        sizes: RunSizes,
     ) -> tuple[list[Array], list[Array | None]]:
         """Return the arrays for inputs, and those for results.
 
@@ -51,18 +55,30 @@ class InPlaceResults:
             donated: names of the inputs that the run may overwrite.
             memory: given arrays for results, which overlap no feed; None for a new one.
             pools: memory of new arrays, for each result.
+            sizes: shapes of results and of their rooms.
         Raises:
             InputError: a donated array overlaps another input.
         """
         given = list(feeds)
         results: list[Array | None] = [*memory] if memory is not None else [None for _ in pools]
-        kept: list[int] = []
+        kept: dict[int, Array] = {}
         for result, source in self.inputs.items():
             array = given[source]
             flags = array.flags
-            if self._names[source] in donated and flags.writeable and flags.aligned:
-                kept.append(source)
-                results[result] = array
+            is_donated = self._names[source] in donated and flags.writeable and flags.aligned
+            if room := sizes.rooms[result]:
+                shape = sizes.outputs[result]
+                whole = grown(array, room, shape) if is_donated else None
+                if whole is None:
+                    whole = new_room(pools[result], room, shape)
+                    given[source] = part_of(whole, array.shape)
+                    np.copyto(given[source], array)
+                else:
+                    kept[source] = whole
+                results[result] = whole
+                continue
+            if is_donated:
+                kept[source] = results[result] = array
                 continue
             own = results[result]
             if own is None:
@@ -72,14 +88,18 @@ class InPlaceResults:
         self._check_overlaps(given, kept)
         return given, results
 
-    def _check_overlaps(self, arrays: Sequence[Array], overwritten: Collection[int]) -> None:
-        """Check that no array that is overwritten shares memory with another one."""
+    def _check_overlaps(self, arrays: Sequence[Array], overwritten: Mapping[int, Array]) -> None:
+        """Check that no memory that is overwritten is shared with another input.
+
+        Args:
+            arrays: the inputs.
+            overwritten: the memory that is overwritten, by number of the input that it holds.
+        """
         if not overwritten:
             return
+        memory = (overwritten.get(number, array) for number, array in enumerate(arrays))
         spans = sorted(
-            (array.ctypes.data, array.ctypes.data + array.nbytes, number)
-            for number, array in enumerate(arrays)
-            if array.nbytes
+            (*span_of(array), number) for number, array in enumerate(memory) if array.nbytes
         )
         end, last = 0, -1
         for start, stop, number in spans:
@@ -91,3 +111,8 @@ class InPlaceResults:
                 )
             if stop > end:
                 end, last = stop, number
+
+
+def _memory_of(spec: TensorSpec) -> tuple[object, ...]:
+    """Return what two tensors in the same memory have in common."""
+    return spec.room or spec.shape, spec.dtype

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.explanation import Explanation
 from tcopt.runtime.profile import Profile, measure_profile
+from tcopt.runtime.rooms import contiguous
 from tcopt.runtime.run_options import DeviceName, RunOptions, check_count, known_outputs
 from tcopt.runtime.signature import Feed, flatten, group, select_values
 from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
@@ -308,9 +309,11 @@ class Model:
                 self._last = program
                 results: Any
                 if program.signature is None:
+                    values = contiguous(values, program.inputs)
                     results = program.run(values, self._threads, control, options)
                 else:
-                    results = _run(program, self._flat(values), self._threads, control, options)
+                    flat = contiguous(self._flat(values), program.inputs)
+                    results = _run(program, flat, self._threads, control, options)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error

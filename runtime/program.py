@@ -294,11 +294,12 @@ class Program:
         entry = self.entry
         entry.threads = threads or default_threads()
         arguments = self._arguments
-        values, shapes = self._sizes_of(feeds)
+        sizes = self._sizes_of(feeds)
+        values, shapes, _ = sizes
         if values:
             self._size_values[:] = values
         if self._in_place.inputs:
-            feeds, memory = self._in_place.prepare(feeds, donated, memory, self._pools)
+            feeds, memory = self._in_place.prepare(feeds, donated, memory, self._pools, sizes)
         if self.keys:
             feeds = [*feeds, *(new_key() for _ in self.keys)]
         for position, array in enumerate(feeds):

@@ -27,10 +27,12 @@ class RunSizes(NamedTuple):
     Attributes:
         values: the value of each of the program's sizes.
         outputs: shape of each output; the largest one if it has sizes that the run defines.
+        rooms: shape of the room that each output is in; () if it is in none.
     """
 
     values: tuple[int, ...]
     outputs: tuple[tuple[int, ...], ...]
+    rooms: tuple[tuple[int, ...], ...] = ()
 
 
 class ProgramSizes:
@@ -51,7 +53,7 @@ class ProgramSizes:
         self._inputs, self._outputs = list(inputs), list(outputs)
         self._known: dict[Shapes, RunSizes] = {}
         if not symbols:
-            self._known[()] = RunSizes((), tuple(shape_at(spec, {}) for spec in outputs))
+            self._known[()] = self._at({})
 
     def of(self, shapes: Shapes) -> RunSizes:
         """Return the sizes for the shapes of all inputs, () for a program without sizes.
@@ -64,11 +66,15 @@ class ProgramSizes:
             values = solved_sizes(self.symbols, self._inputs, shapes)
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
-            found = self._known[shapes] = RunSizes(
-                tuple(values[symbol.name] for symbol in self.symbols),
-                tuple(shape_at(spec, values) for spec in self._outputs),
-            )
+            found = self._known[shapes] = self._at(values)
         return found
+
+    def _at(self, values: Mapping[str, int]) -> RunSizes:
+        return RunSizes(
+            tuple(values[symbol.name] for symbol in self.symbols),
+            tuple(shape_at(spec, values) for spec in self._outputs),
+            tuple(shape_at(spec._replace(shape=spec.room), values) for spec in self._outputs),
+        )
 
 
 def shape_at(spec: TensorSpec, values: Mapping[str, int]) -> tuple[int, ...]:

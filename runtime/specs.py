@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcopt.runtime.feeds import OpenDevice, Tensor, are_texts, tensor_of, texts_of
+from tcopt.runtime.rooms import is_in_room
 from tcopt.support.arithmetic.sizes import Size, upper_bound
 from tcopt.support.data.shape_text import shape_text
 from tcopt.support.data.strings import dtype_text, is_text
@@ -36,7 +37,8 @@ class TensorSpec(NamedTuple):
     `dims` keeps the names after that; it is empty if no name is known. A dimension of a program for
     a range of sizes is a `Size`.
 
-    An output that is in the memory of an input names it in `in_place_of`.
+    An output that is in the memory of an input names it in `in_place_of`. A tensor that is in a
+    room has the extents of the room in `room`: it begins where the room begins, with its strides.
     """
 
     name: str
@@ -46,6 +48,7 @@ class TensorSpec(NamedTuple):
     any_rank: bool = False
     kind: Kind = Kind.TENSOR
     in_place_of: str = ""
+    room: tuple[Dimension, ...] = ()
 
     def __str__(self) -> str:
         kind = "" if self.kind is Kind.TENSOR else f"{self.kind}, "
@@ -60,8 +63,10 @@ class TensorSpec(NamedTuple):
 
 
 def bytes_of(spec: TensorSpec) -> int:
-    """Return the size in bytes of a tensor of known shape; the largest one if it has sizes."""
-    return prod(upper_bound(d) for d in spec.shape if isinstance(d, int | Size)) * (
+    """Return the size in bytes of a tensor of known shape, or of its room; the largest one if it
+    has sizes.
+    """
+    return prod(upper_bound(d) for d in spec.room or spec.shape if isinstance(d, int | Size)) * (
         spec.dtype.itemsize
     )
 
@@ -98,7 +103,7 @@ class ReadyFeeds:
                 array = array.astype(dtype)
             elif (own is not dtype and own != dtype) or (own.hasobject and not are_texts(array)):
                 return None
-            if not array.flags.c_contiguous:
+            if not array.flags.c_contiguous and not is_in_room(array):
                 return None
             arrays.append(array)
             shapes.append(array.shape)
@@ -200,7 +205,7 @@ def _checked(
     )
     if not fits and not spec.any_rank:
         raise _misfit(spec, array.shape, fixed_by)
-    if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+    if isinstance(array, np.ndarray) and not (array.flags.c_contiguous or is_in_room(array)):
         return np.array(array, order="C")
     return array
 

@@ -103,14 +103,15 @@ def _results(program: Program) -> list[TensorSpec]:
 def _shapes(program: Program, feeds: Sequence[Array]) -> list[Sequence[int]]:
     """Shapes of the results of a run, the largest ones of those that the run defines."""
     own = (*program.counts, *program.checks)
-    _, outputs = program._sizes_of(feeds)
-    return [*outputs, *([int(extent or 0) for extent in spec.shape] for spec in own)]
+    return [
+        *program._sizes_of(feeds).outputs,
+        *([int(extent or 0) for extent in spec.shape] for spec in own),
+    ]
 
 
 def _sizes(program: Program, feeds: Sequence[Array]) -> Array:
     """Values of the sizes of a run."""
-    values, _ = program._sizes_of(feeds)
-    return np.array(values, np.int64)
+    return np.array(program._sizes_of(feeds).values, np.int64)
 
 
 @dataclass

@@ -287,5 +287,6 @@ def test_shapes_without_a_solution(specs, shapes, reason):
 
 
 def test_outputs_have_live_shapes():
-    sizes = ProgramSizes(SYMBOLS, [spec("a", N, M)], [spec("y", N + M, 5)])
-    assert sizes.of(((3, 4),)) == ((3, 4), ((7, 5),))
+    outputs = [spec("y", N + M, 5), spec("z", N, 5)._replace(room=(9, 5))]
+    sizes = ProgramSizes(SYMBOLS, [spec("a", N, M)], outputs)
+    assert sizes.of(((3, 4),)) == ((3, 4), ((7, 5), (3, 5)), ((), (9, 5)))

@@ -4,17 +4,24 @@ The module attribute `graph.donated = {past = "present"}` permits @main to overw
 `past` with the result `present`. Bufferization decides where it does so: a host function on buffers
 has `graph.in_place = {present = "past"}` for each result that is in the buffer of an input. The
 buffer argument of such a result is not accessed.
+
+An input that grows, such as the keys of a decoder, is in a room: its type has the extents of the
+room, and `graph.rooms = {past = #size.dims<2, n[0:9], 8>, present = #size.dims<2, n[0:9] + 1, 8>}`
+has those of the tensors in it, which begin where the room begins and have its strides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.utils.hints import isa
 
+from tcopt.dialects.graph.core.attributes import Extents, extents_attr, extents_in
+
 DONATED = "graph.donated"
 IN_PLACE = "graph.in_place"
+ROOMS = "graph.rooms"
 
 
 def set_pairs(module: ModuleOp, key: str, pairs: Mapping[str, str]) -> None:
@@ -44,6 +51,21 @@ def count_in(module: ModuleOp, key: str) -> int:
     inputs or results that are added to the model's own; 0 without it."""
     found = module.attributes.get(key)
     return found.value.data if isa(found, IntegerAttr) else 0
+
+
+def set_rooms(module: ModuleOp, extents: Mapping[str, Sequence[int]]) -> None:
+    """Set the extents of the inputs and results that are in rooms, by name."""
+    if extents:
+        attributes = {name: extents_attr(shape) for name, shape in extents.items()}
+        module.attributes[ROOMS] = DictionaryAttr(attributes)
+
+
+def rooms_of(module: ModuleOp) -> dict[str, tuple[int, ...]]:
+    """Return the extents of the inputs and results that are in rooms, by name."""
+    found = module.attributes.get(ROOMS)
+    if not isinstance(found, DictionaryAttr):
+        return {}
+    return {name: extents_in(a) for name, a in found.data.items() if isa(a, Extents)}
 
 
 def in_place_results(module: ModuleOp) -> dict[int, int]:

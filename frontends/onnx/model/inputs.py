@@ -188,24 +188,28 @@ class Symbols:
         self.given = frozenset(dims)
         self._origins: dict[str, str] = {}
         sizes = {name: given_size(name, given) for name, given in dims.items()}
-        # Derived sizes follow from the others.
-        for name, known in sorted(sizes.items(), key=lambda item: isinstance(item[1], str)):
+        self._derived = {name: known for name, known in sizes.items() if isinstance(known, str)}
+        for name, known in sizes.items():
             self._check(name)
-            if isinstance(known, str):
-                self.extents[name] = self._derived(name, known)
-            else:
+            if not isinstance(known, str):
                 self.extents[name] = known.size(name) if isinstance(known, SizeRange) else known
             self._origins[name] = f"dims give {name} = {known}"
+        for name, text in self._derived.items():
+            self._derive(name, text)
 
-    def _derived(self, name: str, text: str) -> Extent:
-        """Return the extent of a size that follows from others which are given."""
+    def _derive(self, name: str, text: str) -> None:
+        """Set the extent of a size that follows from others, if these are given."""
+        names = names_in(text)
+        for other in names:
+            self._check(other)
         extent = derived_extent(text, self.extents)
-        if extent is None:
+        if extent is not None:
+            self.extents[name] = extent
+        elif self._derived.keys() & names or self.extents.keys() >= {*names}:
             raise InputError(
-                f"dimension {name!r} cannot be {text!r}: it does not follow from other dimensions",
-                hint=f"give numbers or ranges for {', '.join(names_in(text))}",
+                f"dimension {name!r} cannot be {text!r}",
+                hint="it should not be negative, and follow from dimensions that are not derived",
             )
-        return extent
 
     def _check(self, name: str) -> None:
         if name not in self._known | self._parts:
@@ -236,7 +240,7 @@ class Symbols:
         """Return the extent of a symbol; `past + length` follows from its names."""
         if name in self.extents:
             return self.extents[name]
-        extent = derived_extent(name, self.extents)
+        extent = derived_extent(self._derived.get(name, name), self.extents)
         return name if extent is None else extent
 
 
