@@ -246,7 +246,7 @@ class _Body:
         if default is None and not self.never_runs:
             if 0 in tensor.shape and any(_is_computed(index) for index in read.indices):
                 return self.emitter.constant(0, tensor.dtype)
-            self._check_bounds(read, extents, ranges)
+            default = self._default_for(read, extents, ranges)
             map, operands = self._limited(read, map, operands, extents, ranges)
         element = storage_type(tensor.dtype)
         attr = None
@@ -289,20 +289,34 @@ class _Body:
             value = self.emitter.add(MinSIOp(value, last))
         return value
 
-    def _check_bounds(
+    def _default_for(
         self,
         read: Read,
         extents: Sequence[tuple[AffineExpr, int]],
         ranges: Sequence[ExtentRange],
-    ) -> None:
+    ) -> int | None:
+        """Return a default for an index that only relations between sizes prove in bounds.
+
+        The sizes of the function have ranges alone: `x[i]` with `i` below `min(n, k)` is below
+        `n`, but `i` below `s0` may not be below `s1`. The default is never used.
+
+        Raises:
+            ExpressionError: an index is not in bounds.
+        """
+        default = None
         for position, (expr, extent) in enumerate(extents):
-            computed = _is_computed(read.indices[position])
-            if not computed and certainly_outside(expr, extent, ranges):
+            index = read.indices[position]
+            if _is_computed(index) or not certainly_outside(expr, extent, ranges):
+                continue
+            size = read.tensor.shape[position]
+            if not is_in_range(index.expr, size, [_range_for_caller(dim) for dim in index.dims]):
                 raise ExpressionError(
                     f"stage '{self.stage.name}' reads '{read.tensor.name}' at index {position} = "
-                    f"{read.indices[position]}, which leaves [0, {read.tensor.shape[position]})",
+                    f"{index}, which leaves [0, {size})",
                     hint="give a default with x.read(indices, default=...) or use te.if_then_else",
                 )
+            default = 0
+        return default
 
     def _index_value(self, index: Index, guarded: bool) -> tuple[SSAValue, Range]:
         map, operands, ranges = self._access([index], guarded)
@@ -323,3 +337,11 @@ class _Body:
 def _is_computed(index: Index) -> bool:
     """Whether an index depends on computed values."""
     return any(isinstance(dim, ComputedIndex) for dim in index.dims)
+
+
+def _range_for_caller(index: Index) -> ExtentRange:
+    """Return the range of an axis or a size, in sizes of the caller."""
+    if isinstance(index, SizeIndex):
+        return index.size, index.size
+    assert isinstance(index, Axis)
+    return below(index.extent)

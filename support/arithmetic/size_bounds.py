@@ -7,7 +7,8 @@ correlated occurrences tight:
   `n - n floordiv 2`.
 - A multiple of a quotient is also evaluated by its remainder: `8 * ((n + 7) floordiv 8) - n` is
   `7 - (n + 7) mod 8`.
-- A minimum or maximum is also moved outwards: `max(m, n) - n` is `max(m - n, 0)`.
+- A minimum or maximum equals one of its operands: `n - min(n, k)` is at least 0, which it is where
+  the minimum is `n`, since the difference decreases with the minimum.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tcopt.support.arithmetic.size_terms import (
     add,
     multiply,
     of_atom,
+    operands_of,
     scale,
     split,
     symbols_in,
@@ -52,6 +54,68 @@ def _bounds(value: Polynomial, ranges: Ranges) -> Range:
 
 def _least(value: Polynomial, ranges: Ranges) -> int:
     """Return a lower bound of a polynomial."""
+    found = _least_by_symbols(value, ranges)
+    atoms = [atom for atom in _extrema_in(value) if len(atom.operands) <= _MOST_OPERANDS]
+    if not atoms:
+        return found
+    # An operand can be chosen for each case of the extrema that are replaced before.
+    atom = next((atom for atom in atoms if not _takes_any(value, atom, ranges)), atoms[0])
+    choose = max if _takes_any(value, atom, ranges) else min
+    cases = [_least(_replaced(value, atom, operand), ranges) for operand in atom.operands]
+    return max(found, choose(cases))
+
+
+def _takes_any(value: Polynomial, atom: MinMax, ranges: Ranges) -> bool:
+    """Whether a polynomial with any operand for an extremum is not greater than with the extremum:
+    it decreases with a minimum or increases with a maximum.
+    """
+    lows, highs = zip(*(_bounds(each, ranges) for each in atom.operands), strict=True)
+    variable = Symbol("", min(lows), max(highs))
+    low, high = _step(_replaced(value, atom, of_atom(variable)), variable, ranges)
+    return low >= 0 if atom.is_maximum else high <= 0
+
+
+_MOST_OPERANDS = 4
+"""Maximum number of operands of an extremum that are evaluated one by one."""
+
+
+def _extrema_in(value: Polynomial) -> Iterator[MinMax]:
+    """Yield the minima and maxima in a polynomial, inner ones after those that contain them."""
+    for atom in value.atoms:
+        if isinstance(atom, MinMax):
+            yield atom
+        for operand in operands_of(atom):
+            yield from _extrema_in(operand)
+
+
+def _replaced(value: Polynomial, atom: Atom, by: Polynomial) -> Polynomial:
+    """Replace an atom of a polynomial; the result may not be canonical."""
+    found = Polynomial((), value.constant)
+    for monomial, factor in value.terms:
+        product = Polynomial((), factor)
+        for each in monomial:
+            product = multiply(product, _replaced_atom(each, atom, by))
+        found = add(found, product)
+    return found
+
+
+def _replaced_atom(own: Atom, atom: Atom, by: Polynomial) -> Polynomial:
+    if own == atom:
+        return by
+    operands = tuple(_replaced(operand, atom, by) for operand in operands_of(own))
+    match own:
+        case Symbol():
+            return of_atom(own)
+        case MinMax():
+            return of_atom(MinMax(operands, own.is_maximum))
+        case Quotient():
+            return _plain_quotient(operands[0], own.divisor)
+        case Remainder():
+            return of_atom(Remainder(operands[0], own.divisor))
+
+
+def _least_by_symbols(value: Polynomial, ranges: Ranges) -> int:
+    """Return a lower bound of a polynomial, in which extrema are bounded by their operands."""
     fixed = dict(ranges)
     open_symbols = [s for s in symbols_in(value) if not _is_point(_range(s, ranges))]
     progress = True
@@ -67,25 +131,7 @@ def _least(value: Polynomial, ranges: Ranges) -> int:
                 progress = True
     if not open_symbols:
         return _interval(value, fixed)[0]
-    least = max(_interval(form, fixed)[0] for form in (value, *_forms_with_remainders(value)))
-    chosen = _least_choice(value, ranges)
-    return least if chosen is None else max(least, chosen)
-
-
-def _least_choice(value: Polynomial, ranges: Ranges) -> int | None:
-    """Return a lower bound of a sum with a multiple of a minimum or maximum; None for others.
-
-    The sum is the minimum or maximum of the sums with each of the operands.
-    """
-    for monomial, factor in value.terms:
-        match monomial:
-            case (MinMax(operands, is_maximum),):
-                rest = add(value, Polynomial(((monomial, factor),)), -1)
-                sums = (_bounds(add(rest, each, factor), ranges)[0] for each in operands)
-                return max(sums) if is_maximum == (factor > 0) else min(sums)
-            case _:
-                continue
-    return None
+    return max(_interval(form, fixed)[0] for form in (value, *_forms_with_remainders(value)))
 
 
 def _is_point(bounds: Range) -> bool:

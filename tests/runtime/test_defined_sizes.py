@@ -8,6 +8,7 @@ import onnx.parser
 import pytest
 
 import tcopt
+from memory.guard_pages import guarded
 from models.checks import run_reference
 from tcopt.support.errors import InputError
 from tcopt.tools import tcopt as driver
@@ -148,3 +149,54 @@ def test_every_pass_keeps_the_results(tmp_path, capsys):
     assert driver.main([str(path), "-p", pipeline, "--verify-each=exec"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert "same values" in lines[-1] and not [line for line in lines if "not run" in line]
+
+
+SIZED = {
+    "suppressed boxes": """(float[1, n, 4] x, float[1, 2, n] z) => (int64[k, 3] y) {
+        most = Constant<value_ints = [20]>()
+        share = Constant<value_float = 0.3>()
+        least = Constant<value_float = 0.1>()
+        y = NonMaxSuppression(x, z, most, share, least)
+    }""",
+    "distinct rows": """(float[n, 3] x) => (float[k, 3] y, int64[k] i, int64[n] j, int64[k] c) {
+        y, i, j, c = Unique<axis = 0>(x)
+    }""",
+    "rows in order of appearance": """(float[n] x) => (float[k] y, int64[k] i) {
+        y, i = Unique<sorted = 0>(x)
+    }""",
+    "product of selected rows": """(float[n, 4] x, bool[n] c, float[4, 9] w) => (float[k, 9] y) {
+        a = Compress<axis = 0>(x, c)
+        y = MatMul(a, w)
+    }""",
+    "positions": """(float[n, 3] x) => (int64[k, 2] y, float[k, 2] z) {
+        i = NonZero(x)
+        y = Transpose(i)
+        z = Cast<to = 1>(y)
+    }""",
+    "at most 20 largest": """(float[2, n] x) => (float[2, k] y, int64[2, k] i) {
+        s = Shape<start = 1>(x)
+        t = Constant<value_ints = [20]>()
+        c = Min(s, t)
+        y, i = TopK(x, c)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_counts_of_sized_data(name: str):
+    """The data have a range of sizes themselves."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 19]> m {SIZED[name]}')
+    compiled = tcopt.compile(model, dims={"n": (1, 90)}, workers=0)
+    for size in (1, 2, 3, 19, 64, 65, 90):
+        rng = np.random.default_rng(size)
+        feeds: dict[str, np.ndarray] = {}
+        for info in model.graph.input:
+            shape = [dim.dim_value or size for dim in info.type.tensor_type.shape.dim]
+            is_flag = info.type.tensor_type.elem_type == onnx.TensorProto.BOOL
+            feeds[info.name] = rng.integers(0, 3, shape).astype(bool if is_flag else "f4")
+        with guarded():
+            found = compiled.run(feeds)
+        for ours, theirs in zip(found, run_reference(model, feeds), strict=True):
+            assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert len(compiled.parts) == 1

@@ -14,8 +14,9 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.sorting.smallest_keys import smallest
-from tcopt.dialects.loop.writer import Buffer, KernelWriter
+from tcopt.dialects.loop.writer import Buffer, KernelWriter, Variable
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import upper_bound
 
 
 @irdl_op_definition
@@ -75,12 +76,12 @@ class ArgsortRowsOp(OpaqueOp):
 
         order, last = merge_sort(k, x.shape[0], precedes)
         with k.loop(x.shape[0]) as i:
-            places[i] = order[last, i].cast(i64)
+            places[i] = order[last.get(), i].cast(i64)
 
 
 def merge_sort(
     k: KernelWriter, extent: int, precedes: Callable[[Scalar, Scalar], Scalar]
-) -> tuple[Buffer, int]:
+) -> tuple[Buffer, Variable]:
     """Sort the indices 0 to `extent` stably.
 
     Args:
@@ -109,7 +110,7 @@ def _merge(
     extent: int,
     moved: Sequence[Buffer],
     belongs_first: Callable[[Scalar, Scalar, Scalar], Scalar],
-) -> int:
+) -> Variable:
     """Merge runs of length 1, 2, 4, ... from one half of buffers [2, extent] to the other.
 
     Args:
@@ -118,12 +119,12 @@ def _merge(
     Returns:
         The half that holds the result.
     """
-    passes = max(extent - 1, 0).bit_length()
-    width = k.variable(INDEX, 1)
+    passes = max(upper_bound(extent) - 1, 0).bit_length()
+    width, half = k.variable(INDEX, 1), k.variable(INDEX, 0)
     left, right = k.variable(INDEX, 0), k.variable(INDEX, 0)
     middle, end = k.variable(INDEX, 0), k.variable(INDEX, 0)
-    with k.loop(passes) as step:
-        source = step.modulo(2)
+    with k.loop(passes), k.when(width.get() < extent):
+        source = half.get()
         left.set(0)
         end.set(0)
         with k.loop(extent) as i:
@@ -150,4 +151,5 @@ def _merge(
                     buffer[(1 - source), i] = buffer[source, second]
                 right.set(right.get() + 1)
         width.set(width.get() + width.get())
-    return passes % 2
+        half.set(1 - source)
+    return half

@@ -11,11 +11,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, flag, integer
+from tcopt.dialects.graph.core.attributes import Extent, extent_attr, extent_in, flag
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import (
     AnyTensor,
     Array,
+    as_extent,
     element_type,
     is_float,
     shape_of,
@@ -24,6 +25,7 @@ from tcopt.dialects.graph.core.types import (
 from tcopt.dialects.graph.sorting.key_digits import sort_by_digits
 from tcopt.dialects.loop.writer import Buffer, KernelWriter
 from tcopt.dialects.loop.writer_scalar import INDEX, Scalar
+from tcopt.support.arithmetic.sizes import ceildiv, maximum, round_up
 
 
 @irdl_op_definition
@@ -48,7 +50,7 @@ class NonMaxSuppressionOp(OpaqueOp):
     most = operand_def(TensorType)
     overlap = operand_def(TensorType)
     least = operand_def(TensorType)
-    limit = prop_def(Int)
+    limit = prop_def(Extent)
     centred = opt_prop_def(UnitAttr)
     selected = result_def(TensorType)
     count = result_def(TensorType)
@@ -66,12 +68,12 @@ class NonMaxSuppressionOp(OpaqueOp):
     ):
         super().__init__(
             [boxes, scores, most, overlap, least],
-            {"limit": integer(limit), "centred": flag(centred)},
+            {"limit": extent_attr(limit), "centred": flag(centred)},
         )
 
     def infer(self) -> Sequence[AnyTensor]:
         """Return the maximum number of triples, and one count."""
-        boxes, scores, limit = shape_of(self.boxes), shape_of(self.scores), self.limit.value.data
+        boxes, scores, limit = shape_of(self.boxes), shape_of(self.scores), extent_in(self.limit)
         if len(boxes) != 3 or len(scores) != 3 or boxes[2] != 4:
             raise VerifyException("takes boxes [batch, n, 4] and scores [batch, classes, n]")
         if scores[0] != boxes[0] or scores[2] != boxes[1]:
@@ -92,7 +94,7 @@ class NonMaxSuppressionOp(OpaqueOp):
         """Evaluate the op with numpy."""
         corners = _corners(boxes, self.centred is not None)
         found: list[tuple[int, int, int]] = []
-        room = max(0, min(int(most[0]), self.limit.value.data))
+        room = max(0, min(int(most[0]), extent_in(self.limit)))
         for batch, of_class in np.ndindex(*scores.shape[:2]):
             own = scores[batch, of_class]
             chosen: list[int] = []
@@ -110,8 +112,8 @@ class NonMaxSuppressionOp(OpaqueOp):
         """Write a loop that processes each class separately, and one that concatenates the
         selections."""
         boxes, scores, most, overlap, least, selected, count = buffers
-        limit, (batches, classes, _) = self.limit.value.data, scores.shape
-        chosen = k.workspace((batches, classes, max(limit, 1)), i64)
+        limit, (batches, classes, _) = extent_in(self.limit), scores.shape
+        chosen = k.workspace((batches, classes, as_extent(maximum(limit, 1))), i64)
         counts = k.workspace((batches, classes), INDEX)
         room = most[0].maximum(0).cast(INDEX).minimum(limit)
 
@@ -124,7 +126,7 @@ class NonMaxSuppressionOp(OpaqueOp):
 
             order, held = _by_score(k, scores, (batch, of_class), least[0])
             best = _Best(k, limit, boxes.dtype, overlap[0])
-            parts = -(-scores.shape[2] // _RANKS)
+            parts = as_extent(ceildiv(scores.shape[2], _RANKS))
             with k.loop(parts) as part, k.when(best.count.get() < room):
                 ranks = (held - part * _RANKS).maximum(0).minimum(_RANKS)
                 with k.loop(ranks) as rank, k.when(best.count.get() < room):
@@ -195,7 +197,7 @@ class _Best:
         self.count = k.variable(INDEX, 0)
         self._writer = k
         self._overlap = overlap
-        self._room = -(-max(limit, 1) // _LANES) * _LANES
+        self._room = as_extent(round_up(maximum(limit, 1), _LANES))
         self._sides = k.workspace((4, self._room), dtype)
         self._areas = k.workspace((self._room,), dtype)
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.attributes import Int, flag, integer
+from tcopt.dialects.graph.core.attributes import Extent, extent_attr, extent_in, flag
 from tcopt.dialects.graph.core.opaque import OpaqueOp
 from tcopt.dialects.graph.core.types import AnyTensor, Array, element_type, shape_of, tensor
 from tcopt.dialects.graph.sorting.smallest_keys import smallest
@@ -31,17 +31,17 @@ class TopKOp(OpaqueOp):
     name = "graph.top_k"
 
     x = operand_def(TensorType)
-    k = prop_def(Int)
+    k = prop_def(Extent)
     smallest = opt_prop_def(UnitAttr)
     values = result_def(TensorType)
     places = result_def(TensorType)
 
     def __init__(self, x: SSAValue | Operation, k: int, *, smallest: bool = False):
-        super().__init__([x], {"k": integer(k), "smallest": flag(smallest)})
+        super().__init__([x], {"k": extent_attr(k), "smallest": flag(smallest)})
 
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [rows, k] for values and for indices."""
-        shape, k = shape_of(self.x), self.k.value.data
+        shape, k = shape_of(self.x), extent_in(self.k)
         if len(shape) != 2 or not 0 <= k <= shape[1]:
             raise VerifyException(f"cannot take {k} elements of each row of {self.x.type}")
         extents = (shape[0], k)
@@ -55,7 +55,7 @@ class TopKOp(OpaqueOp):
             # Reversing twice keeps the order of equal elements.
             backwards = np.argsort(x[:, ::-1], axis=-1, kind="stable")[:, ::-1]
             order = x.shape[1] - 1 - backwards
-        places = order[:, : self.k.value.data].astype(np.int64)
+        places = order[:, : extent_in(self.k)].astype(np.int64)
         return np.take_along_axis(x, places, axis=-1), places
 
     def write(self, k: KernelWriter, *buffers: Buffer) -> None:

@@ -273,7 +273,7 @@ class NodeContext:
         if builder.depth:
             (extents[axis],) = self.measured(count, "the number of results")
             return self._first(value, extents)
-        counts = [self.array(np.array([n], np.int64)) for n in extents]
+        counts = [self.sizes([n]) for n in extents]
         counts[axis] = count
         builder.extents[value] = self.emit(ConcatOp(counts, axis=0))
         return value

@@ -12,7 +12,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extents
 from tcopt.dialects.size import DefineOp, DimsAttr, defined_symbols, symbols_in
 from tcopt.dialects.te.names import unique_name
-from tcopt.support.arithmetic.sizes import Extent, named_size, upper_bound
+from tcopt.support.arithmetic.sizes import Extent, lower_bound, minimum, named_size, upper_bound
 
 
 class _Builder(Protocol):
@@ -41,20 +41,25 @@ class DefinedSizes:
 
         Args:
             name: name of the value that has the size.
-            high: upper bound of the integer.
+            high: upper bound of the integer. If it is a size, so is the result's:
+                `min(found, high)`, which is never greater.
         """
-        high = upper_bound(high)
         for other, known in self._known.items():
-            if upper_bound(known) <= high and _are_equal(count, other):
+            if _is_at_most(known, high) and _are_equal(count, other):
                 return known
         block = self._builder.block
         taken = {symbol.name for symbol in symbols_in(block.arg_types)}
         taken |= {symbol.name for symbol in defined_symbols(block)}
         name = unique_name(re.sub(r"\W|^(?=\d)", "_", name), taken)
-        (size,) = as_extents([named_size(name, 0, high)])
+        size = named_size(name, 0, upper_bound(high))
         self._builder.append(DefineOp(count, DimsAttr((size,))))
-        self._known[count] = size
-        return size
+        (self._known[count],) = as_extents([minimum(size, high)])
+        return self._known[count]
+
+
+def _is_at_most(extent: Extent, high: Extent) -> bool:
+    """Whether ranges prove that an extent is at most another."""
+    return lower_bound(high - extent) >= 0
 
 
 def _are_equal(a: SSAValue, b: SSAValue, steps: int = _MOST_STEPS) -> bool:

@@ -9,11 +9,12 @@ from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.size_values import whole_numbers
-from tcopt.dialects.graph.core.types import as_extents
+from tcopt.dialects.graph.core.types import as_extent, as_extents, element_of
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.model.types import numpy_dtype
-from tcopt.support.arithmetic.sizes import ceildiv, maximum
+from tcopt.support.arithmetic.sizes import ceildiv, maximum, minimum
 from tcopt.support.data.strings import TEXT, array_of_texts, is_text
 
 
@@ -116,5 +117,9 @@ def eye_like(ctx: NodeContext) -> SSAValue:
     number = ctx.get_int("dtype", 0)
     dtype = numpy_dtype(number, ctx.where) if number else ctx.builder.dtype_of(x)
     rows, columns = ctx.shape(x)
-    ctx.builder.check_made(rows, columns)
-    return ctx.array(np.eye(rows, columns, ctx.get_int("k"), dtype))
+    # A diagonal further away is as empty as the one next to the matrix.
+    diagonal = as_extent(maximum(minimum(ctx.get_int("k"), columns), -rows))
+    row = ctx.positions(rows, start=diagonal)
+    row = ctx.emit(graph.ReshapeOp(row, (rows, 1)))
+    ones = ctx.emit(graph.CompareOp(row, ctx.positions(columns), predicate="eq"))
+    return cast(ctx, ones, element_of(dtype))

@@ -12,6 +12,7 @@ from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.shaping import reshaped
+from tcopt.support.arithmetic.sizes import is_fixed
 
 
 @dataclass
@@ -91,7 +92,10 @@ def _without_repeats(ctx: NodeContext, term: _Term) -> _Term:
                 value = ctx.emit(graph.TransposeOp(value, order))
             before, after = shape[:first], tuple(shape[d] for d in order[first + 2 :])
             value = reshaped(ctx, value, [*before, n * n, *after])
-            if n > 1:
+            if not is_fixed((n,)):
+                places = ctx.emit(graph.MulOp(ctx.positions(n), ctx.sizes(n + 1)))
+                value = ctx.emit(graph.GatherOp(value, places, axis=first))
+            elif n > 1:
                 starts, steps = [0] * (len(shape) - 1), [1] * (len(shape) - 1)
                 steps[first] = n + 1
                 value = ctx.emit(graph.SliceOp(value, starts, (*before, n, *after), steps))

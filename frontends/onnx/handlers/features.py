@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
@@ -23,7 +25,7 @@ def array_feature_extractor(ctx: NodeContext) -> SSAValue:
     x, places = ctx.input(0), ctx.input(1)
     ctx.check(ctx.rank(x) >= 1, "there is nothing to take features from")
     check_range(ctx, places, ctx.shape(x)[-1])
-    count = int(np.prod(ctx.shape(places)))
+    count = math.prod(ctx.shape(places))
     rows = x if ctx.rank(x) > 1 else reshaped(ctx, x, (1, *ctx.shape(x)))
     return ctx.emit(graph.GatherOp(rows, reshaped(ctx, places, (count,)), axis=ctx.rank(rows) - 1))
 

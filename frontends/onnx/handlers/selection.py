@@ -12,14 +12,12 @@ from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
+from tcopt.dialects.graph.core.types import as_extent
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
-
-
-def _number(ctx: NodeContext, value: int) -> SSAValue:
-    return ctx.array(np.array(value, np.int64))
+from tcopt.support.arithmetic.sizes import minimum
 
 
 def _gather(ctx: NodeContext, x: SSAValue, places: SSAValue, axis: int = 0) -> SSAValue:
@@ -46,9 +44,9 @@ def non_zero(ctx: NodeContext) -> SSAValue:
     places, count = nonzero_indices(ctx, flags)
     rows: list[SSAValue] = []
     for axis, extent in enumerate(shape):
-        below = _number(ctx, math.prod(shape[axis + 1 :]))
+        below = ctx.sizes(math.prod(shape[axis + 1 :]))
         row = ctx.emit(graph.DivOp(places, below))
-        row = ctx.emit(graph.ModOp(row, _number(ctx, extent)))
+        row = ctx.emit(graph.ModOp(row, ctx.sizes(extent)))
         rows.append(reshaped(ctx, row, (1, math.prod(shape))))
     return ctx.bounded(ctx.emit(graph.ConcatOp(rows, axis=0)), 1, count)
 
@@ -80,7 +78,8 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         axis = ctx.axis(ctx.get_int("axis"), len(shape))
         order = [axis, *(d for d in range(len(shape)) if d != axis)]
         rows = ctx.emit(graph.TransposeOp(x, order))
-        rows = reshaped(ctx, rows, (shape[axis], math.prod(shape) // max(shape[axis], 1)))
+        width = math.prod(n for d, n in enumerate(shape) if d != axis)
+        rows = reshaped(ctx, rows, (shape[axis], width))
     else:
         x = reshaped(ctx, x, (math.prod(shape),))
         rows = reshaped(ctx, x, (math.prod(shape), 1))
@@ -94,7 +93,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
     count = ctx.shape(rows)[0]
     sorted_places, starts, number = _groups(ctx, rows)
     group = ctx.emit(graph.CumsumOp(cast(ctx, starts, i64), axis=0))
-    group = ctx.emit(graph.SubOp(group, _number(ctx, 1)))
+    group = ctx.emit(graph.SubOp(group, ctx.sizes(1)))
     # By sorted position: the start of each group, and the index of its first element.
     begins, _ = nonzero_indices(ctx, starts)
     first = _gather(ctx, sorted_places, begins)
@@ -104,7 +103,7 @@ def unique(ctx: NodeContext) -> list[SSAValue | None]:
         own = ctx.emit(graph.IotaOp((count,), i64))
         is_first = ctx.emit(graph.CompareOp(_gather(ctx, first, inverse), own, predicate="eq"))
         rank = ctx.emit(graph.CumsumOp(cast(ctx, is_first, i64), axis=0))
-        rank = ctx.emit(graph.SubOp(rank, _number(ctx, 1)))
+        rank = ctx.emit(graph.SubOp(rank, ctx.sizes(1)))
         # New number of an element's group: the rank of the group's first element.
         counts_of_place = _gather(ctx, counts, inverse)
         inverse = _gather(ctx, rank, _gather(ctx, first, inverse))
@@ -132,7 +131,7 @@ def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAVa
     (places,) = ctx.builder.append(graph.ArgsortRowsOp(rows))
     ordered = _gather(ctx, rows, places)
     starts = ctx.array(np.ones(1, np.bool_))
-    if count > 1:
+    if count != 1:
         above = ctx.emit(graph.SliceOp(ordered, [0, 0], (count - 1, width)))
         below = ctx.emit(graph.SliceOp(ordered, [1, 0], (count - 1, width)))
         differs = ctx.emit(graph.NotOp(ctx.emit(graph.CompareOp(above, below, predicate="eq"))))
@@ -145,13 +144,13 @@ def _groups(ctx: NodeContext, rows: SSAValue) -> tuple[SSAValue, SSAValue, SSAVa
 
 def _ends(ctx: NodeContext, begins: SSAValue, number: SSAValue, count: int) -> SSAValue:
     """Return the end of each of `number` groups: the start of the next one, or the total count."""
-    last = ctx.array(np.array([count], np.int64))
+    last = ctx.sizes([count])
     if count == 1:
         return last
     following = ctx.emit(graph.SliceOp(begins, [1], (count - 1,)))
     following = ctx.emit(graph.ConcatOp([following, last], axis=0))
     place = ctx.emit(graph.IotaOp((count,), i64))
-    next_place = ctx.emit(graph.AddOp(place, _number(ctx, 1)))
+    next_place = ctx.emit(graph.AddOp(place, ctx.sizes(1)))
     inside = ctx.emit(graph.CompareOp(next_place, number, predicate="lt"))
     return ctx.emit(graph.SelectOp(inside, following, last))
 
@@ -170,8 +169,9 @@ def non_max_suppression(ctx: NodeContext) -> SSAValue:
     classes = ctx.shape(scores)[1]
     ctx.check(ctx.shape(scores) == (batch, classes, count), "boxes and scores do not fit")
     given = ctx.known(ctx.optional_input(2)) if ctx.optional_input(2) else np.zeros(1)
-    limit = count if given is None else max(0, min(count, int(given.reshape(-1)[0])))
-    if not batch * classes * limit:
+    most = count if given is None else max(0, int(given.reshape(-1)[0]))
+    limit = as_extent(minimum(count, most))
+    if 0 in (batch, classes, limit):
         return ctx.array(np.zeros((0, 3), np.int64))
     if not ctx.may_bound:
         ctx.constant(0, "the boxes")

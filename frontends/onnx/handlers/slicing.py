@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
@@ -150,8 +151,8 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
         ctx.check(
             ctx.opset >= 18 or total % parts == 0, f"{total} does not split into {parts} parts"
         )
-        ends = (maximum(minimum(whole, total - i * whole), 0) for i in range(parts))
-        sizes = as_extents(ends)
+        ends = [minimum(i * whole, total) for i in range(parts + 1)]
+        sizes = as_extents(end - start for start, end in pairwise(ends))
     ctx.check(
         len(sizes) == count and all(size >= 0 for size in sizes) and sum(sizes) == total,
         f"sizes {sizes} do not split {total} into {count} parts",

@@ -176,9 +176,11 @@ def stft(ctx: NodeContext) -> SSAValue:
     ctx.check(step > 0 and 0 < length <= samples, f"windows of {length} do not fit {samples}")
     onesided = ctx.get_bool("onesided") and parts == 1
     frames = (samples - length) // step + 1
-    places = np.arange(frames)[:, None] * step + np.arange(length)
+    starts = ctx.emit(graph.MulOp(ctx.positions(frames), ctx.sizes(step)))
+    starts = ctx.emit(graph.ReshapeOp(starts, (frames, 1)))
+    places = ctx.emit(graph.AddOp(starts, ctx.positions(length)))
     signals = ctx.emit(graph.ReshapeOp(x, (batch, samples, parts)))
-    taken = ctx.emit(graph.GatherOp(signals, ctx.array(places), axis=1))
+    taken = ctx.emit(graph.GatherOp(signals, places, axis=1))
     if window is not None:
         factor = ctx.emit(graph.ReshapeOp(window, (length, 1)))
         taken = ctx.emit(graph.MulOp(taken, factor))

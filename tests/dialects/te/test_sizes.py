@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from tcopt.dialects.te import ReadOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.function_sizes import FunctionSizes
 from tcopt.interpreters.te import run_func
 from tcopt.passes.fix_sizes import fix_sizes
-from tcopt.support.arithmetic.sizes import evaluate, minimum, named_size
+from tcopt.support.arithmetic.sizes import evaluate, maximum, minimum, named_size
 from tcopt.support.ir.verify import verify
 
 N, B, EVEN = named_size("n", 3, 9), named_size("b", 1, 3), named_size("e", 2, 8, 2)
@@ -97,3 +98,16 @@ def test_indices_must_be_inside_for_every_number():
         te.compute((B,), lambda i: x[i * N])
     with pytest.raises(te.ExpressionError, match="known when the program runs"):
         te.compute((B,), lambda i: x[i % N])
+
+
+def test_relations_between_sizes_prove_indices_inside():
+    """The function has a size for the minimum, so its reads have a default that is never used."""
+    x = te.placeholder((N,), "f32", "x")
+    sizes = FunctionSizes()
+    function = te.func("f", [x], [te.compute((minimum(N, 2 * B),), lambda i: x[i])], sizes)
+    verify(function)
+    assert [str(value) for value in sizes.values] == ["n", "min(2 * b, n)"]
+    (read,) = (op for op in function.walk() if isinstance(op, ReadOp))
+    assert read.default is not None
+    with pytest.raises(te.ExpressionError, match="leaves"):
+        te.func("f", [x], [te.compute((maximum(N, 2 * B),), lambda i: x[i])])
