@@ -122,7 +122,7 @@ def destinations(
 
     Args:
         specs: specs of the model's outputs.
-        given: writable tensors of any library, by output name.
+        given: writable tensors of any library, or objects with a buffer, by output name.
         open_device: returns the device that the model runs on; None for a CPU.
     Raises:
         InputError: there is no such output, or a tensor cannot be written.
@@ -146,7 +146,11 @@ def _destination(spec: TensorSpec, value: Any, open_device: OpenDevice | None) -
         except (BufferError, RuntimeError, TypeError) as error:
             raise InputError(f"{what} cannot be written: {error}") from error
     if not isinstance(array, np.ndarray):
-        raise InputError(f"{what} cannot be {type(value).__name__}", hint="give an array")
+        try:
+            array = np.asarray(memoryview(array))
+        except TypeError as error:
+            message = f"{what} cannot be {type(value).__name__}"
+            raise InputError(message, hint="give an array") from error
     if not array.flags.writeable:
         raise InputError(f"{what} is read-only", hint="give a writable one")
     return array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from array import array
 from functools import cache
 from typing import Any
 
@@ -186,6 +187,14 @@ def test_results_are_written_to_given_memory() -> None:
     found = two().run({"x": z, "z": x}, out=[None, d])
     assert found[1] is d and found[0] is not s
     np.testing.assert_array_equal(d.array, z - x)
+
+
+def test_buffers_are_feeds_and_memory_of_results() -> None:
+    x, z, y = (array("f", values) for values in ([1, 2, 3, 4], [4, 3, 2, 1], [0] * 4))
+    result, _ = two().run({"x": x, "z": memoryview(z)}, out={"s": y})
+    assert result is y and y.tolist() == [5] * 4
+    with pytest.raises(InputError, match=r'output "s".*read-only'):
+        two().run({"x": x, "z": z}, out={"s": memoryview(y).toreadonly()})
 
 
 def test_given_memory_may_be_that_of_feeds_or_have_gaps() -> None:
