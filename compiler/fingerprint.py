@@ -14,7 +14,7 @@ from tcopt import IMPORTED_NS
 from tcopt.support.registries.registration import extensions
 
 _ROOT = Path(__file__).parent.parent
-_TOOLS = ("tools", "tuner", "quantization")
+_TOOLS = ("tools", "tuner", "quantization", "torch")
 """Folders of the package that do not affect programs."""
 
 _FRONT_ENDS = ("frontends",)

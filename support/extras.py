@@ -11,6 +11,8 @@ EXTRAS = {
     "distributed": "pool",
     "pyopencl": "opencl",
     "PIL": "images",
+    "torch": "torch",
+    "onnxscript": "torch",
     "re2": "text",
     "onnxruntime": "bench",
     "openvino": "bench",

@@ -19,6 +19,8 @@ from running.forks import ForkServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+NEEDED = {"pytorch.md": "torch"}
+"""Optional packages that the snippets of a page need."""
 GENERATED = {"dialects.md", "passes.md", "api.md"}
 _FENCE = re.compile(r"^```([\w-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -71,6 +73,8 @@ def run() -> Iterator[Run]:
 @pytest.mark.parametrize("page", pages_with("python"), ids=lambda page: page.name)
 def test_python_snippets_run(page: Path, tmp_path: Path, run: Run) -> None:
     """Each page's Python blocks run as one program."""
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name], reason=f"{NEEDED[page.name]} is not installed")
     script = tmp_path / f"{page.stem}_snippets.py"
     script.write_text(program(page), encoding="utf-8")
     run([sys.executable, str(script)], tmp_path)
