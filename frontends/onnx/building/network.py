@@ -51,8 +51,13 @@ class Network:
         """Add a node with several outputs; return their names."""
         name = f"{op_type}_{len(self.nodes)}"
         results = [f"{name}_{i}" if i else f"{name}_out" for i in range(outputs)]
-        self.nodes.append(helper.make_node(op_type, inputs, results, name=name, **attributes))
+        self.add_named(op_type, results, *inputs, **attributes)
         return results
+
+    def add_named(self, op_type: str, results: Sequence[str], *inputs: str, **attributes) -> None:
+        """Add a node whose outputs have these names."""
+        name = f"{op_type}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, inputs, results, name=name, **attributes))
 
     def conv(
         self,
@@ -114,5 +119,7 @@ class Network:
             for name, shape in outputs.items()
         ]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, infos, self.weights)
-        opset = helper.make_opsetid("", self.opset)
-        return helper.make_model(graph, opset_imports=[opset], ir_version=8)
+        versions = {"": self.opset, **{node.domain: 1 for node in self.nodes if node.domain}}
+        opsets = [helper.make_opsetid(domain, version) for domain, version in versions.items()]
+        ir_version = 8 if self.opset < 21 else 10
+        return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
