@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from tcopt.runtime.container import read_container
 from tcopt.runtime.whole_program import WholeProgram
@@ -13,6 +13,9 @@ from tcopt.support.errors import InputError
 from tcopt.support.files.access import open_output
 from tcopt.support.files.json_facts import FactError
 from tcopt.support.registries.target_registry import TARGETS, target_named
+
+if TYPE_CHECKING:
+    from tcopt.runtime.model import Model
 
 
 def write_archive(path: Path, program: WholeProgram) -> None:
@@ -66,3 +69,13 @@ def read_program(path: Path, *, mapped: bool = False) -> WholeProgram:
             hint=f"known targets: {', '.join(TARGETS)}; plugins may add others",
         )
     return TARGETS[name].read(path, content)
+
+
+def restored(
+    kind: type[Model], data: bytes, threads: int | None, fixed_by: dict[str, str]
+) -> Model:
+    """Restore a pickled model, which is native code like a saved model."""
+    model = kind.of(program_from(data))
+    model.threads = threads
+    model.fixed_by.update(fixed_by)
+    return model

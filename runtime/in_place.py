@@ -12,7 +12,7 @@ from tcopt.runtime.addresses import span_of
 from tcopt.runtime.outputs import OutputPool
 from tcopt.runtime.program_sizes import RunSizes
 from tcopt.runtime.rooms import grown, new_room, part_of
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import TensorSpec, memory_of
 from tcopt.support.errors import InputError
 
 Array = NDArray[Any]
@@ -34,7 +34,7 @@ class InPlaceResults:
             if not spec.in_place_of:
                 continue
             source = next((s for s in inputs if s.name == spec.in_place_of), None)
-            if source is None or _memory_of(source) != _memory_of(spec):
+            if source is None or _memory(source) != _memory(spec):
                 raise InputError(
                     f'output "{spec.name}" cannot be in the memory of "{spec.in_place_of}"',
                     hint="compile the model again",
@@ -113,6 +113,6 @@ class InPlaceResults:
                 end, last = stop, number
 
 
-def _memory_of(spec: TensorSpec) -> tuple[object, ...]:
-    """Return what two tensors in the same memory have in common."""
-    return spec.room or spec.shape, spec.dtype
+def _memory(spec: TensorSpec) -> tuple[object, ...]:
+    """Return the properties that tensors in the same memory share."""
+    return memory_of(spec).shape, spec.dtype

@@ -459,28 +459,29 @@ class Model:
         Raises:
             UnsupportedError: it cannot be saved, see `save`.
         """
-        from tcopt.runtime.archive import program_bytes
+        from tcopt.runtime.archive import program_bytes, restored
 
-        return _restored, (program_bytes(self.program), self._threads, self.fixed_by)
+        return restored, (Model, program_bytes(self.program), self._threads, self.fixed_by)
 
     def save(self, path: str | Path) -> None:
         """Write the compiled model.
 
         Args:
-            path: a `.tcm` file, which `load` reads. For a C library, see `tcopt.export_kit`.
+            path: a `.tcm` file, which `load` reads, or a library for C, `.a` or `.so`; see
+                `tcopt.export_kit` for its form.
         Raises:
             InputError: the path is not writable.
-            UnsupportedError: the model is compiled when it runs.
+            UnsupportedError: the model is compiled when it runs, or has no form as a library.
+            BackendError: there is no C compiler for a library.
         """
         from tcopt.runtime.archive import write_archive
+        from tcopt.runtime.kit.export import LIBRARY_SUFFIXES, write_library
 
         place = as_path(path)
-        if place.suffix == ".so":
-            raise UnsupportedError(
-                f"{place} would be a shared library, and a model is saved as a .tcm file",
-                hint="tcopt.export_kit(model, folder) writes a library for C",
-            )
-        write_archive(place, self.program)
+        if place.suffix in LIBRARY_SUFFIXES:
+            write_library(place, self)
+        else:
+            write_archive(place, self.program)
 
 
 def _run(
@@ -495,13 +496,3 @@ def _run(
     if isinstance(program, StagedProgram) or signature is None:
         return results
     return group(signature.outputs, signature.output_counts, cast("list[Array]", results))
-
-
-def _restored(data: bytes, threads: int | None, fixed_by: dict[str, str]) -> Model:
-    """Restore a pickled model, which is native code like a saved model."""
-    from tcopt.runtime.archive import program_from
-
-    model = Model.of(program_from(data))
-    model.threads = threads
-    model.fixed_by.update(fixed_by)
-    return model

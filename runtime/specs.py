@@ -62,13 +62,17 @@ class TensorSpec(NamedTuple):
                 yield name, extent
 
 
+def memory_of(spec: TensorSpec) -> TensorSpec:
+    """Return the tensor that the code accesses: the whole room of a tensor that is in one."""
+    return spec._replace(shape=spec.room, room=()) if spec.room else spec
+
+
 def bytes_of(spec: TensorSpec) -> int:
     """Return the size in bytes of a tensor of known shape, or of its room; the largest one if it
     has sizes.
     """
-    return prod(upper_bound(d) for d in spec.room or spec.shape if isinstance(d, int | Size)) * (
-        spec.dtype.itemsize
-    )
+    extents = (upper_bound(d) for d in memory_of(spec).shape if isinstance(d, int | Size))
+    return prod(extents) * spec.dtype.itemsize
 
 
 def fixed_symbols(specs: Iterable[TensorSpec]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from tcopt.runtime.kit.cpu_features import Bit
 from tcopt.runtime.kit.formulas import Equation, equations, formula
 from tcopt.runtime.kit.image import FORMAT, Image
 from tcopt.runtime.program import Program
-from tcopt.runtime.specs import TensorSpec, bytes_of
+from tcopt.runtime.specs import TensorSpec, bytes_of, memory_of
 from tcopt.support.arithmetic.sizes import Size, bounds_of
 from tcopt.support.errors import UnsupportedError
 
@@ -47,7 +47,8 @@ def descriptor_text(
     first = programs[0]
     symbols = [*first.sizes, *first.defined]
     numbers = {symbol.name: number for number, symbol in enumerate(symbols)}
-    solved = equations(first.inputs, numbers)
+    inputs, outputs = ([*map(memory_of, specs)] for specs in (first.inputs, first.outputs))
+    solved = equations(inputs, numbers)
     declared = [f"int32_t level{number}_main(void **arguments);" for number in range(len(programs))]
     lines = [
         '#include "internal.h"',
@@ -56,8 +57,8 @@ def descriptor_text(
         *(["extern const uint8_t tcopt_image[];"] if embedded else []),
         "HIDDEN int32_t tcopt_stop = 0;",
         "static tcopt_state state = {&tcopt_stop, 0, 0};",
-        *_tensors("input", first.inputs, first.inputs, numbers),
-        *_tensors("output", first.outputs, first.inputs, numbers),
+        *_tensors("input", inputs, inputs, numbers),
+        *_tensors("output", outputs, inputs, numbers),
         *_array(
             "tcopt_size sizes",
             (
@@ -75,7 +76,7 @@ def descriptor_text(
         "",
         "static const tcopt_descriptor descriptor = {",
         f"  {FORMAT}, {text(name)}, {text(tcopt.__name__)}, {text(tcopt.__version__)},",
-        f"  {len(first.inputs)}, {len(first.outputs)}, {len(first.keys)}, {len(first.checks)},",
+        f"  {len(inputs)}, {len(outputs)}, {len(first.keys)}, {len(first.checks)},",
         f"  {len(solved)}, {len(programs)},",
         f"  {len(first.sizes)}, {len(first.defined)},",
         "  inputs, outputs, sizes, computed_bytes, equations, checks, levels,",

@@ -14,7 +14,7 @@ from tcopt.backends.identifiers import distinct
 from tcopt.backends.llvm.pool.text import pool_object
 from tcopt.runtime.kit.cpu_features import required_bits
 from tcopt.runtime.kit.descriptor import descriptor_text, symbol_of
-from tcopt.runtime.kit.image import weights_image
+from tcopt.runtime.kit.image import Image, weights_image
 from tcopt.runtime.kit.package import (
     cmake_text,
     cmake_version_text,
@@ -37,6 +37,9 @@ _INCLUDE = _HERE / "include"
 _SOURCES = sorted((_HERE / "c").glob("*.c"))
 _POOL_SYMBOL = "tcopt_pool_parallel"
 _LIBRARIES = ("m", "pthread")
+
+LIBRARY_SUFFIXES = (".a", ".so")
+"""Endings of the files that `write_library` writes."""
 
 _IMAGE = """.section .rodata
 .balign 64
@@ -76,22 +79,11 @@ def write_kit(folder: Path, programs: Sequence[Program], options: KitOptions) ->
         UnsupportedError: a program needs Python when it runs, or a feature that is not known.
         BackendError: there is no C compiler, or it fails.
     """
-    for program in programs:
-        _check_needs_no_host(program)
-    programs = sorted(programs, key=_rank, reverse=True)
-    _check_alike(programs)
     name = kit_name(options.name)
-    image = weights_image(programs)
-    bits = [required_bits(program.target) for program in programs]
-    source = descriptor_text(name, programs, bits, image, embedded=options.embedded)
-    with tempfile.TemporaryDirectory() as place:
-        build = Toolchain.of(programs[0].target, Path(place), freestanding=options.freestanding)
-        if options.embedded:
-            (build.folder / "image").write_bytes(b"".join(image.content))
-        libraries = _build(build, name, programs, source, embedded=options.embedded)
+    programs, image, libraries = _compiled(programs, options, f"lib{name}.so")
     needed = () if options.freestanding else _LIBRARIES
     version = tcopt.__version__
-    files: dict[str, bytes] = {f"lib/{file}": data for file, data in libraries.items()}
+    files = {f"lib/lib{name}{suffix}": data for suffix, data in libraries.items()}
     if not options.embedded:
         files[f"lib/{name}.weights"] = b"".join(image.content)
     files |= {f"include/{path.name}": path.read_bytes() for path in sorted(_INCLUDE.iterdir())}
@@ -104,6 +96,54 @@ def write_kit(folder: Path, programs: Sequence[Program], options: KitOptions) ->
         f"lib/pkgconfig/{name}.pc": pkg_config_text(name, version, needed),
     }
     _write(folder, files | {path: text.encode() for path, text in texts.items()})
+
+
+def write_library(path: Path, model: Model) -> None:
+    """Write a static or shared library with its weights, and the headers next to it.
+
+    Args:
+        path: a file that ends in one of `LIBRARY_SUFFIXES`; `libnet.so` contains the model `net`.
+    Raises:
+        TcoptError: as for `write_kit`.
+    """
+    name = kit_name(path.stem.removeprefix("lib"))
+    programs, _, libraries = _compiled([_program_of(model)], KitOptions(name), path.name)
+    header = (_INCLUDE / "tcopt.h").read_bytes()
+    texts = {"tcopt.h": header, f"{name}.h": header_text(name, programs).encode()}
+    _write(path.parent, {path.name: libraries[path.suffix], **texts})
+
+
+def _program_of(model: Model) -> Program:
+    program = model.program
+    if not isinstance(program, Program):
+        raise UnsupportedError(
+            f"a model for target {program.kind} cannot be a C library", hint="compile it for a CPU"
+        )
+    return program
+
+
+def _compiled(
+    programs: Sequence[Program], options: KitOptions, shared: str
+) -> tuple[list[Program], Image, dict[str, bytes]]:
+    """Return the programs, the best CPU first, their weights, and the libraries by suffix.
+
+    Args:
+        shared: the file name of the shared library.
+    """
+    for program in programs:
+        _check_needs_no_host(program)
+    programs = sorted(programs, key=_rank, reverse=True)
+    _check_alike(programs)
+    name = kit_name(options.name)
+    image = weights_image(programs)
+    bits = [required_bits(program.target) for program in programs]
+    source = descriptor_text(name, programs, bits, image, embedded=options.embedded)
+    with tempfile.TemporaryDirectory() as place:
+        build = Toolchain.of(programs[0].target, Path(place), freestanding=options.freestanding)
+        if options.embedded:
+            (build.folder / "image").write_bytes(b"".join(image.content))
+        libraries = _build(build, name, programs, source, shared, embedded=options.embedded)
+    return programs, image, libraries
 
 
 def kit_name(text: str) -> str:
@@ -153,9 +193,15 @@ def _check_alike(programs: Sequence[Program]) -> None:
 
 
 def _build(
-    build: Toolchain, name: str, programs: Sequence[Program], source: str, *, embedded: bool
+    build: Toolchain,
+    name: str,
+    programs: Sequence[Program],
+    source: str,
+    shared: str,
+    *,
+    embedded: bool,
 ) -> dict[str, bytes]:
-    """Return the static library and, if there is a C library, the shared one by file name."""
+    """Return the static library and, if there is a C library, the shared one by suffix."""
     model: list[str] = []
     for number, program in enumerate(programs):
         objects: list[str] = []
@@ -178,12 +224,12 @@ def _build(
     runtime = _runtime(target, freestanding=build.freestanding)
     (build.folder / "tcopt_runtime.o").write_bytes(runtime)
     parts = [f"tcopt_{name}.o", "tcopt_runtime.o"]
-    results = [f"lib{name}.a"]
-    build.archive(parts, results[0])
+    results = {".a": f"lib{name}.a"}
+    build.archive(parts, results[".a"])
     if not build.freestanding:
-        results.append(f"lib{name}.so")
-        build.link(parts, results[1])
-    return {file: (build.folder / file).read_bytes() for file in results}
+        results[".so"] = shared
+        build.link(parts, shared)
+    return {suffix: (build.folder / file).read_bytes() for suffix, file in results.items()}
 
 
 @cache
@@ -244,15 +290,7 @@ def export_kit(
     if weights not in ("embedded", "file"):
         raise InputError(f"weights are 'embedded' or in a 'file', not {weights!r}")
     given = list(models) if isinstance(models, Sequence) else [models]
-    programs: list[Program] = []
-    for model in given:
-        program = model.program
-        if not isinstance(program, Program):
-            raise UnsupportedError(
-                f"a model for target {program.kind} cannot be a C library",
-                hint="compile it for a CPU",
-            )
-        programs.append(program)
+    programs = [_program_of(model) for model in given]
     if not programs:
         raise InputError("no model given")
     options = KitOptions(name or given[0].name, weights == "embedded", freestanding)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tcopt.backends.identifiers import comment
 from tcopt.runtime.kit.descriptor import symbol_of
 from tcopt.runtime.program import Program
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import TensorSpec, memory_of
 from tcopt.support.arithmetic.size_terms import Symbol
 
 
@@ -16,8 +16,8 @@ def header_text(name: str, programs: Sequence[Program]) -> str:
     first = programs[0]
     guard = f"TCOPT_MODEL_{name.upper()}_H"
     lines = [
-        *_listed("Inputs", first.inputs),
-        *_listed("Outputs", first.outputs),
+        *_listed("Inputs", map(memory_of, first.inputs)),
+        *_listed("Outputs", map(memory_of, first.outputs)),
         *(f" *   size {comment(_size(symbol))}" for symbol in (*first.sizes, *first.defined)),
     ]
     levels = ", ".join(program.target.cpu for program in programs)
@@ -43,7 +43,7 @@ TCOPT_API const tcopt_descriptor *{symbol_of(name)}(void);
 """
 
 
-def _listed(title: str, specs: Sequence[TensorSpec]) -> list[str]:
+def _listed(title: str, specs: Iterable[TensorSpec]) -> list[str]:
     return [f" * {title}:", *(f" *   {n}: {comment(str(s))}" for n, s in enumerate(specs))]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -258,3 +259,25 @@ def test_an_export_that_fails_leaves_all_files_as_they_were(tmp_path: Path):
         "lib/libnet.a",
         "lib/libnet.so",
     }
+
+
+@pytest.mark.parametrize("file", ["libnet.so", "net.a"])
+def test_a_single_library(file: str, tmp_path: Path):
+    tcopt.compile(dense()).save(tmp_path / file)
+    assert sorted(contents(tmp_path)) == sorted([file, "net.h", "tcopt.h"])
+    if file.endswith(".so"):
+        library = ctypes.CDLL(str(tmp_path / file))
+        assert library.tcopt_api_version() == 1
+        assert library.tcopt_descriptor_net is not None
+
+
+def test_a_room_is_memory_of_an_input(tmp_path: Path):
+    """A state that grows is in an array for its upper bound; its extent is given as a size."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        append (float[2, past, 3] x, float[2, 1, 3] new) => (float[2, total, 3] y)
+        { y = Concat<axis = 1>(x, new) }""")
+    compiled = tcopt.compile(model, dims={"past": (0, 8)}, donate={"x": "y"})
+    tcopt.export_kit(compiled, tmp_path, name="append")
+    header = (tmp_path / "include" / "append.h").read_text()
+    assert "[2x9x3]" in header
+    assert '"past": 0 to 8' in header
