@@ -126,6 +126,10 @@ tcopt_status tcopt_set_input(tcopt_instance *instance, int32_t index, const void
   if ((uintptr_t)data % (uintptr_t)tensor->item_bytes != 0)
     return fail(TCOPT_INVALID_ARGUMENT, "the array of input \"%s\" is not aligned to its elements",
                 tensor->name);
+  for (int32_t axis = 0; shape != NULL && axis < tensor->rank; axis++)
+    if (shape[axis] < 0)
+      return fail(TCOPT_INVALID_SHAPE, "dimension %d of input \"%s\" cannot be %d", (int64_t)axis,
+                  tensor->name, shape[axis]);
   InputState *input = &instance->inputs[index];
   input->data = data;
   input->has_shape = shape != NULL;

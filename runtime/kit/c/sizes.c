@@ -129,23 +129,24 @@ tcopt_status solve_sizes(tcopt_instance *instance) {
   const tcopt_descriptor *descriptor = instance->model->descriptor;
   int32_t count = descriptor->size_count;
   tcopt_status status = TCOPT_OK;
-  for (int32_t i = 0; i < count + descriptor->computed_count; i++)
+  for (int32_t i = 0; i < count + descriptor->computed_count; i++) {
     instance->values[i] = i < count ? instance->given[i] : -1;
-  for (bool found = true; found;) {
+    if (instance->values[i] >= 0 && !is_legal(&descriptor->sizes[i], instance->values[i]))
+      return refuse_size(&descriptor->sizes[i], instance->values[i]);
+  }
+  for (bool found = true; found && status == TCOPT_OK;) {
     found = false;
     for (int32_t i = 0; status == TCOPT_OK && i < descriptor->equation_count; i++)
       status = solve(instance, &descriptor->equations[i], &found);
-    if (status != TCOPT_OK)
-      return status;
   }
+  if (status != TCOPT_OK)
+    return status;
   for (int32_t i = 0; i < count; i++) {
     const tcopt_size *size = &descriptor->sizes[i];
     if (instance->values[i] < 0)
       return fail(TCOPT_INVALID_SHAPE,
                   "size %s is unknown: give the shapes of inputs, or call tcopt_set_size",
                   size->name);
-    if (!is_legal(size, instance->values[i]))
-      return refuse_size(size, instance->values[i]);
   }
   for (int32_t i = 0; status == TCOPT_OK && i < descriptor->input_count; i++)
     status = check_shape(instance, i);

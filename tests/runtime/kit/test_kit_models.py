@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -85,6 +86,31 @@ def test_ranges(tmp_path: Path):
         assert caught.value.status == "INVALID_SHAPE"
 
 
+def test_sizes_that_follow_from_others(tmp_path: Path):
+    text = """(float[both] c, float[n] a, float[2, area] p, float[m, 3] b)
+      => (float[both] y, float[2, area] z) {
+        t = ReduceSum(a)
+        y = Add(c, t)
+        s = ReduceSum(b)
+        z = Add(p, s)
+      }"""
+    proto = parsed(text)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n + m"
+    proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "n * m"
+    model = tcopt.compile(proto, dims={"n": (1, 40), "m": (2, 64, 2)})
+    kit = Kit.of(model, tmp_path)
+    kit.check(random_feeds(model, ((9,), (5,), (2, 20), (4, 3))))
+    wrong = [
+        ((8,), (5,), (2, 20), (4, 3)),
+        ((9,), (5,), (2, 21), (4, 3)),
+        ((8,), (5,), (2, 15), (3, 3)),
+    ]
+    for shapes in wrong:
+        with pytest.raises(KitError) as caught:
+            kit.run(random_feeds(model, shapes))
+        assert caught.value.status == "INVALID_SHAPE"
+
+
 def test_sizes_that_depend_on_data(tmp_path: Path):
     text = """(float[batch, 12] x, bool[12] c, float[batch, 3] z)
       => (float[batch, k] y, int64[j, 2] i) {
@@ -125,3 +151,67 @@ def test_checks_of_data(tmp_path: Path):
     with pytest.raises(KitError) as caught:
         kit.run({"x": x, "i": np.array([1, 5])})
     assert caught.value.status == "INVALID_DATA"
+
+
+_STATE = """
+#include <stdio.h>
+#include <string.h>
+#include MODEL_HEADER
+#define OK(call) if ((call) != TCOPT_OK) return puts(tcopt_last_error())
+#define HOLDS(condition) if (!(condition)) return printf("line %d\\n", __LINE__)
+int main(void) {
+  static float past[2 * 64 * 8], next[2 * 64 * 8], new[2 * 8] = {7};
+  int64_t position[1] = {3};
+  tcopt_model *model;
+  tcopt_instance *instance;
+  OK(tcopt_model_create(DESCRIPTOR(), NULL, &model));
+  OK(tcopt_instance_create(model, NULL, &instance));
+  HOLDS(tcopt_output(model, 0)->in_place_of == 0);
+  OK(tcopt_set_input(instance, 0, past, NULL));
+  OK(tcopt_set_input(instance, 1, new, NULL));
+  OK(tcopt_set_input(instance, 2, position, NULL));
+  OK(tcopt_set_output(instance, 0, next, sizeof next));
+  OK(tcopt_run(instance));
+  HOLDS(past[3 * 8] == 0 && next[3 * 8] == 7 && tcopt_output_data(instance, 0) == next);
+  OK(tcopt_set_output(instance, 0, NULL, 0));
+  OK(tcopt_run(instance));
+  HOLDS(past[3 * 8] == 7 && tcopt_output_data(instance, 0) == past);
+  HOLDS(!memcmp(past, next, sizeof past));
+  return 0;
+}
+"""
+
+
+def test_results_in_the_memory_of_inputs(tmp_path: Path):
+    text = """(float[1, 2, 64, 8] past, float[1, 2, 1, 8] new, int64[1] position)
+      => (float[1, 2, 64, 8] present) { present = TensorScatter<axis = 2>(past, new, position) }"""
+    model = tcopt.compile(parsed(text, opset=24), donate={"past": "present"})
+    program = Kit.of(model, tmp_path).build(_STATE, "state")
+    done = subprocess.run([str(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+_SEEDS = """
+#include <string.h>
+#include MODEL_HEADER
+int main(void) {
+  static float y[3][100];
+  tcopt_model *model;
+  tcopt_instance *instance;
+  tcopt_status status = tcopt_model_create(DESCRIPTOR(), NULL, &model);
+  status |= tcopt_instance_create(model, NULL, &instance);
+  for (int run = 0; run < 3; run++) {
+    if (run > 0) tcopt_set_seed(instance, 5);
+    status |= tcopt_set_output(instance, 0, y[run], sizeof *y);
+    status |= tcopt_run(instance);
+  }
+  if (status != TCOPT_OK) return 1;
+  return memcmp(y[0], y[1], sizeof *y) == 0 || memcmp(y[1], y[2], sizeof *y) != 0;
+}
+"""
+
+
+def test_seeds(tmp_path: Path):
+    model = tcopt.compile(parsed("() => (float[100] y) { y = RandomNormal<shape = [100]>() }"))
+    program = Kit.of(model, tmp_path).build(_SEEDS, "seeds")
+    subprocess.run([str(program)], check=True)

@@ -113,10 +113,12 @@ def test_sizes_and_outputs(kit: Kit):
   shape[0] = 7;
   EXPECT(tcopt_set_input(instance, 0, x, shape), TCOPT_OK);
   EXPECT(tcopt_run(instance), TCOPT_INVALID_SHAPE);
+  shape[0] = -2;
+  EXPECT(tcopt_set_input(instance, 0, x, shape), TCOPT_INVALID_SHAPE);
   // The size is given, and the shape follows.
   EXPECT(tcopt_set_input(instance, 0, x, NULL), TCOPT_OK);
   EXPECT(tcopt_set_output(instance, 0, NULL, 0), TCOPT_OK);
-  EXPECT(tcopt_set_size(instance, 0, 601), TCOPT_OK);
+  EXPECT(tcopt_set_size(instance, 0, INT64_MAX), TCOPT_OK);
   EXPECT(tcopt_run(instance), TCOPT_INVALID_SHAPE);
   EXPECT(tcopt_set_size(instance, 0, 600), TCOPT_OK);
   EXPECT(tcopt_run(instance), TCOPT_OK);
