@@ -86,7 +86,7 @@ tcopt_status tcopt_instance_create(const tcopt_model *model, const tcopt_instanc
       .allocator = allocator,
       .owns_memory = options->memory == NULL,
       .bytes = bytes,
-      .threads = options->threads,
+      .threads = options->threads != 0 ? options->threads : usual_threads(),
       .parallel_for = options->parallel_for,
       .parallel_context = options->parallel_context,
   };

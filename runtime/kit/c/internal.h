@@ -159,6 +159,9 @@ HIDDEN tcopt_status map_file(const char *path, void **data, size_t *bytes);
 HIDDEN void unmap_file(void *data, size_t bytes);
 HIDDEN tcopt_allocator usual_allocator(void);
 HIDDEN uint64_t fresh_seed(void);
+// The number of threads if the container has fewer CPUs than the machine has cores; 0 is the pool's
+// own choice.
+HIDDEN int32_t usual_threads(void);
 
 // cpu.c: the first feature that this CPU lacks; NULL if it has all.
 HIDDEN const char *missing_feature(const tcopt_level *level);

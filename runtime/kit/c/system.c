@@ -1,8 +1,9 @@
 // Files, memory and clocks of the operating system.
 
 #ifndef TCOPT_FREESTANDING
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE // for sched_getaffinity
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -44,6 +45,39 @@ static void release(void *context, void *memory, size_t bytes) {
 
 tcopt_allocator usual_allocator(void) { return (tcopt_allocator){allocate, release, NULL}; }
 
+#ifdef __linux__
+// The CPUs that the quota of the container's cgroup (version 2) is worth; 0 if it has none.
+static int32_t quota(void) {
+  char text[64] = {0}, *end = text;
+  int file = open("/sys/fs/cgroup/cpu.max", O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return 0;
+  ssize_t count = read(file, text, sizeof text - 1);
+  close(file);
+  long long time = count <= 0 ? 0 : strtoll(text, &end, 10), period = strtoll(end, NULL, 10);
+  if (time <= 0 || period <= 0)
+    return 0;
+  long long cpus = (2 * time + period) / (2 * period);
+  return cpus < 1 ? 1 : cpus > 1024 ? 1024 : (int32_t)cpus;
+}
+
+int32_t usual_threads(void) {
+  static int32_t known = -1;
+  int32_t threads = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (threads < 0) {
+    cpu_set_t cores;
+    threads = getenv("TCOPT_NUM_THREADS") != NULL ? 0 : quota();
+    if (threads != 0 && sched_getaffinity(0, sizeof cores, &cores) == 0 &&
+        threads >= CPU_COUNT(&cores))
+      threads = 0;
+    __atomic_store_n(&known, threads, __ATOMIC_RELAXED);
+  }
+  return threads;
+}
+#else
+int32_t usual_threads(void) { return 0; }
+#endif
+
 static uint64_t now(void) {
   struct timespec time;
   clock_gettime(CLOCK_REALTIME, &time);
@@ -61,6 +95,8 @@ tcopt_status map_file(const char *path, void **data, size_t *bytes) {
 void unmap_file(void *data, size_t bytes) { (void)data, (void)bytes; }
 
 tcopt_allocator usual_allocator(void) { return (tcopt_allocator){NULL, NULL, NULL}; }
+
+int32_t usual_threads(void) { return 0; }
 
 static uint64_t now(void) { return 0; }
 #endif

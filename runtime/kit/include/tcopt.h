@@ -147,7 +147,8 @@ typedef struct tcopt_model_options {
 
 typedef struct tcopt_instance_options {
   uint32_t api_version; /* TCOPT_API_VERSION */
-  /* Threads of the library's pool; 0 is one per core, or the number in TCOPT_NUM_THREADS. */
+  /* Threads of the library's pool; 0 is the number in TCOPT_NUM_THREADS, or else one for each core
+   * that the process may use, within the quota of its container. */
   int32_t threads;
   /* Threads of the caller instead of the pool's. */
   tcopt_parallel_for parallel_for;
