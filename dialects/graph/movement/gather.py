@@ -34,7 +34,7 @@ from tcopt.dialects.graph.movement.shape import ReshapeOp
 from tcopt.dialects.graph.movement.slice import SliceOp
 from tcopt.dialects.te import api as te
 from tcopt.dialects.te.scalar import width_of
-from tcopt.support.arithmetic.sizes import upper_bound
+from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
 
 
 class IndexingOp(GraphOp, ABC):
@@ -104,13 +104,20 @@ class GatherOp(IndexingOp):
         shape = shape_of(self.x)
         if places is None or places.size == 0 or 0 in shape:
             return None
-        flat = np.where(places < 0, places + shape[axis], places).reshape(-1)
+        negative, base = places < 0, 0
+        if is_fixed((shape[axis],)):
+            places = np.where(negative, places + shape[axis], places)
+        elif negative.all():
+            base = shape[axis]
+        elif negative.any():
+            return None
+        flat = places.reshape(-1)
         steps = np.diff(flat)
         step = int(steps[0]) if steps.size else 1
         if step == 0 or (steps != step).any():
             return None
         starts, extents, pitches = [0] * len(shape), list(shape), [1] * len(shape)
-        starts[axis], extents[axis], pitches[axis] = int(flat[0]), flat.size, step
+        starts[axis], extents[axis], pitches[axis] = base + int(flat[0]), flat.size, step
         part = SliceOp(self.x, starts, extents, pitches)
         return (part, ReshapeOp(part, self.shape))
 

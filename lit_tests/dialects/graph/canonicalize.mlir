@@ -63,6 +63,21 @@ func.func @slices(%x: tensor<9x4xf32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
   return %1, %2 : tensor<2x4xf32>, tensor<2x4xf32>
 }
 
+// An index from the end of a size is a slice that starts at a size.
+// CHECK-LABEL: func.func @last
+// CHECK: graph.slice %x {starts = #size.dims<n[2:9] - 1, 0>} : tensor<1x4xf32>
+// CHECK: graph.slice %x {starts = #size.dims<n[2:9] - 2, 0>} : tensor<2x4xf32>
+// CHECK: graph.gather %x, %k : tensor<1x4xf32>
+func.func @last(%x: tensor<9x4xf32, #size.dims<n[2:9], 4>>) -> (tensor<1x4xf32>, tensor<2x4xf32>, tensor<1x4xf32>) attributes {size.symbols = #size.dims<n[2:9]>} {
+  %i = graph.constant dense<-1> : tensor<1xi64>
+  %0 = graph.gather %x, %i : tensor<1x4xf32>
+  %j = graph.constant dense<[-2, -1]> : tensor<2xi64>
+  %1 = graph.gather %x, %j : tensor<2x4xf32>
+  %k = graph.constant dense<-3> : tensor<1xi64>
+  %2 = graph.gather %x, %k : tensor<1x4xf32>
+  return %0, %1, %2 : tensor<1x4xf32>, tensor<2x4xf32>, tensor<1x4xf32>
+}
+
 // Operators without users are removed.
 // CHECK-LABEL: func.func @dead
 // CHECK-NEXT: return %x

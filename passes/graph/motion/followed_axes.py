@@ -22,6 +22,7 @@ from tcopt.dialects.te.functions import ComputedIndex
 from tcopt.dialects.te.tensor import Stage, Tensor, children
 from tcopt.support.arithmetic.affine import simplify
 from tcopt.support.arithmetic.intervals import extents_to_ranges
+from tcopt.support.errors import UndecidedSize
 
 Followed = tuple[int | None, ...]
 """For each axis of a tensor, the axis of the result that it follows; None if all of it is read."""
@@ -33,12 +34,16 @@ def followed_axes(op: GraphOp, axes: Sequence[int]) -> list[Followed] | None:
     Args:
         axes: candidate axes of the result; axes that no operand can follow are dropped.
     Returns:
-        One entry for each operand; None if the op has no tensor expression.
+        One entry for each operand; None if the op has no tensor expression, as a reshape of sizes
+        whose indices are not affine.
     """
     if op.is_opaque or not op.operands or len(op.results) != 1 or op.regions:
         return None
     sources = [te.placeholder(shape_of(value), element_type(value)) for value in op.operands]
-    result = op.tensor_expression(*sources)
+    try:
+        result = op.tensor_expression(*sources)
+    except (te.ExpressionError, UndecidedSize):
+        return None
     order = _consumers_first(result)
     wanted = set(axes)
     while True:

@@ -88,3 +88,16 @@ func.func @used(%x: tensor<8x4xf32>) -> (tensor<1x4xf32>, tensor<8x4xf32>) {
   %0 = graph.slice %y {starts = [0, 0]} : tensor<1x4xf32>
   return %0, %y : tensor<1x4xf32>, tensor<8x4xf32>
 }
+
+// The last row of a size moves before the product; a reshape whose indices are not affine in sizes ends the motion.
+// CHECK-LABEL: func.func @last
+// CHECK-NEXT:    [[A:%.*]] = graph.reshape %x : tensor<2x9x4xf32, #size.dims<2, n[1:9], 4>>
+// CHECK-NEXT:    [[L:%.*]] = graph.slice [[A]] {starts = #size.dims<0, n[1:9] - 1, 0>} : tensor<2x1x4xf32>
+// CHECK-NEXT:    [[Y:%.*]] = graph.matmul [[L]], %w : tensor<2x1x5xf32>
+// CHECK-NEXT:    return [[Y]]
+func.func @last(%x: tensor<18x4xf32, #size.dims<2 * n[1:9], 4>>, %w: tensor<4x5xf32>) -> tensor<2x1x5xf32> attributes {size.symbols = #size.dims<n[1:9]>} {
+  %a = graph.reshape %x : tensor<2x9x4xf32, #size.dims<2, n[1:9], 4>>
+  %y = graph.matmul %a, %w : tensor<2x9x5xf32, #size.dims<2, n[1:9], 5>>
+  %s = graph.slice %y {starts = #size.dims<0, n[1:9] - 1, 0>} : tensor<2x1x5xf32>
+  return %s : tensor<2x1x5xf32>
+}
