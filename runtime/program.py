@@ -257,9 +257,12 @@ class Program:
         shapes = self._sizes_of(feeds).outputs
         for spec, shape in zip(self.outputs, shapes, strict=True):
             given = options.out.get(spec.name)
+            if given is None:
+                memory.append(None)
+                continue
             # The shapes of some outputs are known after the run.
             known = set(symbols_in_shape(spec)).isdisjoint(self.defined)
-            if given is not None and known:
+            if known:
                 check_destination(spec, shape, given)
             used = (*feeds, *(each for each in memory if each is not None))
             if known and isinstance(given, np.ndarray) and is_writable_in_place(given, used):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tcopt.runtime.specs import Shapes, TensorSpec
+from tcopt.runtime.specs import Dimension, Shapes, TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import (
     Size,
@@ -50,7 +50,18 @@ class ProgramSizes:
         outputs: Sequence[TensorSpec],
     ):
         self.symbols = tuple(symbols)
-        self._inputs, self._outputs = list(inputs), list(outputs)
+        self._inputs = list(inputs)
+        # Many tensors have the same extents, as the caches of all layers.
+        self._sizes: dict[Size, int] = {}
+        self._open = [
+            (place, axis, self._number(size))
+            for place, spec in enumerate(inputs)
+            for axis, size in enumerate(spec.shape)
+            if isinstance(size, Size)
+        ]
+        self._shapes = [self._numbered(spec.shape) for spec in outputs]
+        self._rooms = [self._numbered(spec.room) for spec in outputs]
+        self._distinct = list(self._sizes)
         self._known: dict[Shapes, RunSizes] = {}
         if not symbols:
             self._known[()] = self._at({})
@@ -63,17 +74,41 @@ class ProgramSizes:
         """
         found = self._known.get(shapes)
         if found is None:
-            values = solved_sizes(self.symbols, self._inputs, shapes)
+            values = _solved(self.symbols, self._distinct_extents(shapes))
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
             found = self._known[shapes] = self._at(values)
         return found
 
+    def _number(self, size: Size) -> int:
+        """Return the number of a size among those of all tensors."""
+        return self._sizes.setdefault(size, len(self._sizes))
+
+    def _numbered(self, shape: Sequence[Dimension]) -> list[tuple[int, int | None]]:
+        """Return each extent, and the number of its size."""
+        extents = (extent for extent in shape if isinstance(extent, int | Size))
+        return [(0, self._number(n)) if isinstance(n, Size) else (n, None) for n in extents]
+
+    def _distinct_extents(self, shapes: Shapes) -> list[_Extent]:
+        """Return the extents of inputs that are sizes, without those that repeat another one."""
+        seen: dict[int, int] = {}
+        found: list[_Extent] = []
+        for place, axis, number in self._open:
+            value = shapes[place][axis]
+            if seen.setdefault(number, value) != value or len(seen) > len(found):
+                found.append(_Extent(self._inputs[place], axis, self._distinct[number], value))
+        return found
+
     def _at(self, values: Mapping[str, int]) -> RunSizes:
+        extents = [upper_bound(substitute(size, values)) for size in self._distinct]
+
+        def shape(numbered: Sequence[tuple[int, int | None]]) -> tuple[int, ...]:
+            return tuple([n if number is None else extents[number] for n, number in numbered])
+
         return RunSizes(
             tuple(values[symbol.name] for symbol in self.symbols),
-            tuple(shape_at(spec, values) for spec in self._outputs),
-            tuple(shape_at(spec._replace(shape=spec.room), values) for spec in self._outputs),
+            tuple(map(shape, self._shapes)),
+            tuple(map(shape, self._rooms)),
         )
 
 
@@ -119,12 +154,19 @@ def solved_sizes(
     Raises:
         InputError: a size would be outside of its range, has several values, or cannot be known.
     """
-    open_ = [
-        _Extent(spec, axis, size, value)
-        for spec, shape in zip(specs, shapes, strict=True)
-        for axis, (size, value) in enumerate(zip(spec.shape, shape, strict=True))
-        if isinstance(size, Size)
-    ]
+    return _solved(
+        symbols,
+        [
+            _Extent(spec, axis, size, value)
+            for spec, shape in zip(specs, shapes, strict=True)
+            for axis, (size, value) in enumerate(zip(spec.shape, shape, strict=True))
+            if isinstance(size, Size)
+        ],
+    )
+
+
+def _solved(symbols: Sequence[Symbol], open_: list[_Extent]) -> dict[str, int]:
+    """Return the value of each size for extents of inputs; see `solved_sizes`."""
     values: dict[str, int] = {}
     sources: dict[str, _Extent] = {}
     progress = True

@@ -7,6 +7,7 @@ donated tensor in a room writes only the new elements, and returns a longer view
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -59,7 +60,7 @@ def part_of(whole: Array, shape: Sequence[int]) -> Array:
     return whole[tuple(slice(extent) for extent in shape)]
 
 
-def grown(tensor: Array, room: Sequence[int], shape: Sequence[int]) -> Array | None:
+def grown(tensor: Array, room: tuple[int, ...], shape: Sequence[int]) -> Array | None:
     """Return a tensor with another shape in the memory of a tensor; None if that is not in a room.
 
     Args:
@@ -70,15 +71,17 @@ def grown(tensor: Array, room: Sequence[int], shape: Sequence[int]) -> Array | N
     if block is None or not is_in_room(tensor):
         return None
     strides = row_major_strides(room, tensor.itemsize)
-    axes = zip(tensor.shape, tensor.strides, strides, strict=True)
-    if any(own != stride for extent, own, stride in axes if extent > 1):
-        return None
+    if tensor.strides != strides:
+        axes = zip(tensor.shape, tensor.strides, strides, strict=True)
+        if any(own != stride for extent, own, stride in axes if extent > 1):
+            return None
     start = address_of(tensor) - address_of(block)
     if start + prod(room) * tensor.itemsize > block.nbytes:
         return None
     return np.ndarray(shape, tensor.dtype, block, start, strides)
 
 
-def row_major_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+@lru_cache(256)
+def row_major_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     """Return the strides of a dense array in bytes."""
     return tuple(prod(shape[axis + 1 :]) * itemsize for axis in range(len(shape)))
