@@ -20,11 +20,17 @@ from tcopt.compiler.passes import run_passes
 from tcopt.compiler.report import Report
 from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph.core.dims import Dims, dims_of
+from tcopt.dialects.graph.core.donation import size_ranges
 from tcopt.dialects.graph.core.weights import release_weights, weights_of
 from tcopt.dialects.size import defined_symbols
 from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
-from tcopt.frontends.onnx.model.errors import MissingValuesError, OpenSizeError, size_advice
+from tcopt.frontends.onnx.model.errors import (
+    MissingRoomsError,
+    MissingValuesError,
+    OpenSizeError,
+    size_advice,
+)
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import (
     ModelInput,
@@ -35,7 +41,7 @@ from tcopt.frontends.onnx.model.inputs import (
 from tcopt.frontends.onnx.model.lists import expand_lists
 from tcopt.frontends.onnx.model.loading import load_model
 from tcopt.frontends.onnx.model.options import NO_OPTIONS, ImportOptions, Source
-from tcopt.frontends.onnx.model.outputs import typed_outputs
+from tcopt.frontends.onnx.model.outputs import output_names, typed_outputs
 from tcopt.passes.fix_sizes import free_symbols
 from tcopt.runtime.signature import Signature
 from tcopt.runtime.specs import TensorSpec
@@ -72,6 +78,7 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
     start = time.perf_counter()
     sizes: list[str] = []
     defined: list[str] = []
+    has_rooms = False
     try:
         with collect_placement_warnings() as warnings, KernelBuilder(options) as builder:
             found = import_staged(source, options)
@@ -86,11 +93,15 @@ def _compile(source: Source, options: CompileOptions, report: Report) -> Outcome
                 donate(found.module, options.donate)
             sizes = _names(free_symbols(found.module))
             defined = _names(defined_symbols(found.module))
+            has_rooms = bool(size_ranges(found.module))
             if sizes and not options.kind.serves_sizes:
                 raise OpenSizeError(f"a program for {options.kind.name} has one size", sizes)
             program = _build(found.module, options, builder, report)
     except TcoptError as error:
         if defined and not isinstance(error, CancelledError):
+            if has_rooms:
+                notice("compile", defined[0], f"compiled for each value: {error.message}")
+                return _compile(source, replace(options, rooms=None), report)
             notice("compile", defined[0], f"compiled once it is known: {error.message}")
             return _compile(source, replace(options, defines=False), report)
         return _compile(source, _for_each_size(error, sizes, options), report)
@@ -134,7 +145,8 @@ def _open_model(found: Open, options: CompileOptions) -> OpenModel:
     deciding = missing.inputs if isinstance(missing, MissingValuesError) else ()
     # Inputs of a later stage are results of earlier ones, so they are not declared.
     specs = ([], []) if options.stage is not None else declared_specs(found.model, options)
-    return OpenModel(*specs, missing, deciding)
+    rooms = missing.ranges if isinstance(missing, MissingRoomsError) else {}
+    return OpenModel(*specs, missing, deciding, rooms)
 
 
 @dataclass(frozen=True)
@@ -301,7 +313,9 @@ def declared_specs(
     weights = {name for name, _ in graph_weights(graph)}
     inputs = [declared_input(info) for info in graph.input if info.name not in weights]
     tensors, _, plain = expand_lists(inputs, options.shapes)
-    symbols = narrow_inputs(tensors, plain, options.values, options.dims)
+    symbols = narrow_inputs(
+        tensors, plain, options.values, options.dims, output_names(graph.output)
+    )
     found: list[TensorSpec] = []
     for info in typed_outputs(model):
         if info.type.WhichOneof("value") is None:

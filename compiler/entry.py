@@ -19,10 +19,12 @@ from tcopt.compiler.report import Progress, Report
 from tcopt.compiler.source import ModelSource
 from tcopt.compiler.specializer import Specializer
 from tcopt.compiler.tuned import Tuned
+from tcopt.compiler.value_rooms import ValueRooms
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.options import Shapes, Source, Values
 from tcopt.runtime.defaults import Defaults
-from tcopt.runtime.model import PROGRAMS_KEPT, AnyProgram, Model
+from tcopt.runtime.kept_programs import PROGRAMS_KEPT
+from tcopt.runtime.model import AnyProgram, Model
 from tcopt.runtime.run_options import DeviceName
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.staged import StagedProgram
@@ -139,16 +141,21 @@ def compile_with(source: Source, options: CompileOptions) -> Model:
 def _model(compiler: _Compiler, options: CompileOptions) -> Model:
     """Return the model of a source: compiled, or lazy if its sizes are not known."""
     found = compiler.outcome(options)
-    sizes = None
+    sizes, rooms = None, ValueRooms()
     if isinstance(found, OpenModel):
         compiler.keep_source()
         sizes = OpenSizes(found.inputs, options.dims)
-        specializer = Specializer(compiler.outcome, options, sizes)
+        specializer = Specializer(compiler.outcome, options, sizes, rooms=rooms)
         model = Model.lazy(specializer, found.inputs, found.outputs)
     else:
         model = Model.of(found)
+        if found.parts[0].checked_sizes:
+            compiler.keep_source()
+            model.fallback = Specializer(compiler.outcome, options, rooms=rooms)
     model.name, model.target = compiler.name, options.target
-    model.instrumented = Specializer(compiler.outcome, replace(options, timed=True), sizes)
+    model.instrumented = Specializer(
+        compiler.outcome, replace(options, timed=True), sizes, rooms=rooms
+    )
     model.programs_kept = options.programs_kept
     model.defaults = _Defaults(compiler, options)
     for spec in model.inputs:
@@ -205,6 +212,8 @@ class _Compiler:
         report = Report(options.progress)
         entry = self._entry(options)
         found = None if entry is None else entry.outcome()
+        if isinstance(found, OpenModel) and found.rooms and options.samples:
+            found = None
         if found is None:
             found = self._compile(options, report)
             if entry is not None:

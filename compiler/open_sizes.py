@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tcopt.runtime.specs import TensorSpec
+from tcopt.support.arithmetic.room import room_for
 from tcopt.support.arithmetic.size_parser import derived_extent, names_in
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
 from tcopt.support.arithmetic.sizes import Extent, evaluate
@@ -24,8 +26,6 @@ from tcopt.support.remarks import Remark, replay
 
 Shapes: TypeAlias = Mapping[str, tuple[Extent, ...]]
 """Shape of each input; extents may be sizes."""
-
-_LEAST_ROOM = 16
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,12 @@ class OpenSizes:
         self._seen: SeenShapes | None = None
         self.remark: Remark | None = None
 
+    def unseen(self) -> OpenSizes:
+        """Return an object for the same inputs that has seen no shapes."""
+        other = copy(self)
+        other._seen = None
+        return other
+
     def shapes_of(self, shapes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the shapes that the program of a combination is compiled for."""
         seen = self._seen
@@ -203,7 +209,7 @@ class OpenSizes:
                 extent = dim.of(seen.first)
             if extent is None and (extent := sizes.get(seen.group[dim])) is None:
                 name = next(name for name in _names_for(dim) if name not in ranges)
-                room = max(_LEAST_ROOM, 1 << (seen.largest[dim] - 1).bit_length())
+                room = room_for(seen.largest[dim])
                 ranges[name] = self._dims.get(name, SizeRange(self._low(seen, dim), room)), dim
                 extent = sizes[seen.group[dim]] = ranges[name][0].size(name)
             extents[dim] = extent

@@ -18,10 +18,11 @@ import numpy as np
 from tcopt.compiler.pipeline import pipeline
 from tcopt.compiler.report import Progress
 from tcopt.compiler.tuned import Lock, Tuned, find_lock, with_lock
-from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions, Source
-from tcopt.runtime.model import PROGRAMS_KEPT
+from tcopt.frontends.onnx.model.options import CODE, NO_CODE, ImportOptions, Rooms, Source
+from tcopt.runtime.kept_programs import PROGRAMS_KEPT
 from tcopt.runtime.run_options import DeviceName, check_count
 from tcopt.support.accuracy import DEFAULT, PRECISE
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.size_ranges import given_size
 from tcopt.support.data.strings import is_text
 from tcopt.support.pipelines.phases import Phase, with_passes
@@ -40,6 +41,7 @@ class CompileOptions(ImportOptions):
         device: device that models run on; `target` names its machine.
     """
 
+    rooms: Rooms | None = field(default_factory=dict[str, "Range | None"], metadata=CODE)
     target: str = field(default=HOST_KIND, metadata=CODE)
     accuracy: str = field(default=DEFAULT, metadata=CODE)
     precision: str = field(default=PRECISE, metadata=CODE)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from tcopt.frontends.onnx.model.stage import Rest
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.errors import TcoptError
 
 
@@ -40,12 +41,14 @@ class OpenModel:
         missing: the error for callers that need known sizes.
         deciding: names of the inputs whose values determine sizes; empty if only shapes are
             missing.
+        rooms: sizes that nothing bounds, with ranges for the samples of the options.
     """
 
     inputs: Sequence[TensorSpec]
     outputs: Sequence[TensorSpec]
     missing: TcoptError
     deciding: Sequence[str] = ()
+    rooms: Mapping[str, Range] = field(default_factory=dict[str, Range])
 
 
 Outcome: TypeAlias = Compiled | OpenModel

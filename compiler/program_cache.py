@@ -38,6 +38,7 @@ from tcopt.runtime.archive import read_program, write_program
 from tcopt.runtime.description import signature_facts, signature_of, spec_facts, spec_of
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.whole_program import WholeProgram
+from tcopt.support.arithmetic.room import LEAST_ROOM
 from tcopt.support.errors import InputError, TcoptError
 from tcopt.support.files.access import open_file
 from tcopt.support.files.digests import DIGEST_BYTES
@@ -166,6 +167,7 @@ def _open_facts(found: OpenModel) -> dict[str, Any]:
         "inputs": [spec_facts(spec) for spec in found.inputs],
         "outputs": [spec_facts(spec) for spec in found.outputs],
         "deciding": list(found.deciding),
+        "rooms": list(found.rooms),
         "message": found.missing.message,
         "where": found.missing.where or "",
     }
@@ -178,7 +180,9 @@ def _open_of(facts: Facts) -> OpenModel:
         missing = MissingValuesError(message, names, where=where)
     else:
         missing = InputError(message, where=where)
-    return OpenModel(_specs(facts, "inputs"), _specs(facts, "outputs"), missing, names)
+    # Ranges depend on the samples of a run.
+    rooms = dict.fromkeys(facts.texts("rooms"), (1, LEAST_ROOM))
+    return OpenModel(_specs(facts, "inputs"), _specs(facts, "outputs"), missing, names, rooms)
 
 
 def _specs(facts: Facts, name: str) -> list[TensorSpec]:

@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from tcopt.compiler.open_sizes import OpenSizes
 from tcopt.compiler.options import CompileOptions
 from tcopt.compiler.outcome import OpenModel
+from tcopt.compiler.value_rooms import ValueRooms
 from tcopt.runtime.model import AnyProgram
 from tcopt.runtime.signature import Feed, flat_arrays, shape_of
 from tcopt.runtime.staged import Specialization
+from tcopt.support.arithmetic.size_ranges import SizeRange
 from tcopt.support.data.strings import is_text
-from tcopt.support.errors import CancelledError, TcoptError
+from tcopt.support.errors import CancelledError, SizeRangeError, TcoptError
+from tcopt.support.remarks import notice
 
 
 class Specializer(Specialization):
@@ -27,6 +30,7 @@ class Specializer(Specialization):
         options: with the shapes and values that are fixed for all runs.
         sizes: ranges of open dimensions; None if the options determine all shapes or their ranges.
         by_value: further inputs whose values determine sizes; programs then have no ranges.
+        rooms: ranges of sizes that are values.
     """
 
     def __init__(
@@ -35,10 +39,13 @@ class Specializer(Specialization):
         options: CompileOptions,
         sizes: OpenSizes | None = None,
         by_value: Iterable[str] = (),
+        rooms: ValueRooms | None = None,
     ):
         self._compile_for = compile_for
         self._options = options
         self._sizes = sizes
+        self._rooms = rooms or ValueRooms()
+        self._by_number: Specializer | None = None
         self._by_value: set[str] = {*options.values, *by_value}
 
     @property
@@ -50,6 +57,8 @@ class Specializer(Specialization):
             (name, tuple(array.flat) if is_text(array.dtype) else array.tobytes())
             for name, array in _values(feeds, self._by_value).items()
         ]
+        if self._options.rooms is None:
+            by_value.append(("", b""))
         if self._sizes is None:
             return tuple(sorted(by_value))
         shapes = {name: shape_of(value) for name, value in sorted(feeds.items())}
@@ -76,7 +85,7 @@ class Specializer(Specialization):
         for ranges in (seen, sizes.without_ones(seen)) if seen.ranged is not None else ():
             if ranges is None or ranges.ranged is None:
                 continue
-            found = self._compile_ranged(ranges.ranged)
+            found = self._compile_ranged(feeds, ranges.ranged)
             if not isinstance(found, TcoptError):
                 sizes.accept(ranges)
                 return found
@@ -89,10 +98,12 @@ class Specializer(Specialization):
             sizes.accept(seen)
         return program
 
-    def _compile_ranged(self, shapes: Mapping[str, object]) -> AnyProgram | TcoptError:
+    def _compile_ranged(
+        self, feeds: Mapping[str, Feed], shapes: Mapping[str, object]
+    ) -> AnyProgram | TcoptError:
         """Return the program for shapes with sizes, or the error if there is none."""
         try:
-            found = self._compile_for(replace(self._options, shapes=self._all(shapes)))
+            found = self._outcome(feeds, replace(self._options, shapes=self._all(shapes)))
         except CancelledError:
             raise
         except TcoptError as error:
@@ -107,13 +118,50 @@ class Specializer(Specialization):
         while True:
             values = {**fixed.values, **_values(feeds, self._by_value)}
             known = replace(fixed, shapes=self._all(shapes), values=values)
-            found = self._compile_for(known)
+            found = self._outcome(feeds, known)
             if not isinstance(found, OpenModel):
                 return found
             fresh = set(_values(feeds, found.deciding)) - self._by_value
             if not fresh:
                 raise found.missing
             self._by_value |= fresh
+
+    def _outcome(
+        self, feeds: Mapping[str, Feed], options: CompileOptions
+    ) -> AnyProgram | OpenModel:
+        """Compile with ranges of the sizes that are values."""
+        if options.rooms is None or not self._rooms.serve:
+            return self._compile_for(replace(options, rooms=None))
+        samples = {name: feed for name, feed in feeds.items() if isinstance(feed, np.ndarray)}
+        try:
+            while True:
+                ranged = replace(options, rooms=self._rooms.ranges, samples=samples)
+                found = self._compile_for(ranged)
+                if not isinstance(found, OpenModel) or not found.rooms:
+                    return found
+                self._rooms.add(found.rooms)
+        except TcoptError:
+            raise
+        except Exception as error:
+            # A fault of the compiler with sizes: the model still has programs for their values.
+            if not self._rooms.ranges:
+                raise
+            self._rooms.serve = False
+            message = f"compiled for each value: internal error, {type(error).__name__}: {error}"
+            notice("compile", next(iter(self._rooms.ranges)), message)
+            return self._compile_for(replace(options, rooms=None))
+
+    def fitting(self, error: SizeRangeError, *, is_final: bool) -> Specializer:
+        given = self._options.dims.get(error.name)
+        if given is not None and not (isinstance(given, SizeRange) and given.falls_back):
+            raise error
+        if not is_final and self._rooms.widen(error):
+            return self
+        if self._by_number is None:
+            sizes = None if self._sizes is None else self._sizes.unseen()
+            numbers = replace(self._options, rooms=None)
+            self._by_number = Specializer(self._compile_for, numbers, sizes)
+        return self._by_number
 
     def _all(self, shapes: Mapping[str, object]) -> dict[str, object]:
         """Return shapes with those that are the same for all runs."""

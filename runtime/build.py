@@ -23,7 +23,13 @@ from xdsl.utils.hints import isa
 from tcopt.backends.llvm.jit import external_names
 from tcopt.backends.llvm.machine.machine import assemble_object, data_layout
 from tcopt.backends.llvm.module import emit_module, target_of
-from tcopt.dialects.graph.core.donation import IN_PLACE, count_in, pairs_of, rooms_of
+from tcopt.dialects.graph.core.donation import (
+    IN_PLACE,
+    count_in,
+    pairs_of,
+    rooms_of,
+    size_ranges,
+)
 from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
@@ -108,6 +114,7 @@ def build_program(
         call_order=[numbers[name] for name in called if name in numbers],
         strings=_names(module, STRINGS) if STRINGS in module.attributes else [],
         sizes=facts.sizes,
+        checked_sizes=facts.checked_sizes,
     )
 
 
@@ -140,6 +147,7 @@ class HostFacts:
     workspace_bytes: int
     report: dict[str, int]
     sizes: tuple[Symbol, ...]
+    checked_sizes: list[Symbol]
 
 
 def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]) -> HostFacts:
@@ -162,6 +170,7 @@ def describe(module: ModuleOp, main: FuncOp, weights: MutableMapping[str, Array]
         workspace_bytes=workspace_bytes,
         report=_report(main),
         sizes=symbols,
+        checked_sizes=[Symbol(name, *range_) for name, range_ in size_ranges(module).items()],
     )
 
 

@@ -59,9 +59,12 @@ class CheckMemory:
         """Call `refuse_if_any` for the checks of the last run."""
         if self._checks and 1 in self._bytes:
             arrays = [np.frombuffer(self._bytes[place], np.bool_) for place in self._places]
-            # The next run may write less, if its sizes are smaller.
-            self._bytes[:] = bytes(len(self._bytes))
+            self.clear()
             refuse_if_any(self._checks, arrays)
+
+    def clear(self) -> None:
+        """Forget failed checks: the next run may write less, if its sizes are smaller."""
+        self._bytes[:] = bytes(len(self._bytes))
 
 
 def refuse_if_any(checks: Sequence[TensorSpec], arrays: Sequence[Array]) -> None:

@@ -47,7 +47,8 @@ def program_in(path: Path, content: Container) -> Program:
         *objects, weights = content.parts
         sizes = sizes_of(facts)
         inputs, outputs = (fixed_specs(facts, side, sizes) for side in ("inputs", "outputs"))
-        counts = {spec.name for spec in outputs if spec.kind is Kind.SIZE}
+        counts = [spec.name for spec in outputs if spec.kind is Kind.SIZE]
+        checked = facts.texts("checked_sizes") if "checked_sizes" in facts else []
         return Program(
             target=_target(path, facts.facts("target")),
             objects=[part.tobytes() for part in objects],
@@ -62,6 +63,7 @@ def program_in(path: Path, content: Container) -> Program:
             call_order=_call_order(facts),
             strings=_strings(facts),
             sizes=[symbol for symbol in sizes if symbol.name not in counts],
+            checked_sizes=[symbol for symbol in sizes if symbol.name in {*checked} & {*counts}],
         )
     except FactError as error:
         raise InputError(f"{path} is not a compiled model: {error}") from error
@@ -130,7 +132,7 @@ def _strings(facts: Facts) -> list[str]:
 
 
 def _describe(program: Program) -> dict[str, Any]:
-    sizes = program.symbols
+    sizes, checked = program.symbols, program.checked_sizes
     outputs = (*program.outputs, *program.counts, *program.checks)
     return {
         "target": program.target.facts(),
@@ -143,6 +145,7 @@ def _describe(program: Program) -> dict[str, Any]:
         **_call_facts(program),
         **({"strings": program.strings} if program.strings else {}),
         **({"sizes": sizes_facts(sizes)} if sizes else {}),
+        **({"checked_sizes": [size.name for size in checked]} if checked else {}),
     }
 
 

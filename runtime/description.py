@@ -138,8 +138,8 @@ def sizes_of(facts: Facts) -> list[Symbol]:
     found: list[Symbol] = []
     for each in facts.items("sizes") if "sizes" in facts else ():
         low = each.number("low", 0, MOST_BYTES)
-        high = each.number("high", low + 1, MOST_BYTES)
-        multiple = each.number("multiple", 1, high)
+        high = each.number("high", low, MOST_BYTES)
+        multiple = each.number("multiple", 1, max(high, 1))
         symbol = Symbol(each.text("name"), low, high, multiple)
         if low % multiple or high % multiple:
             facts.refuse("sizes", f"has {symbol.name!r}, which is not a size with a range")

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakSet
 
 from numpy.typing import NDArray
 
 from tcopt.runtime.defaults import Defaults
 from tcopt.runtime.explanation import Explanation
+from tcopt.runtime.kept_programs import Accepted, KeptPrograms
 from tcopt.runtime.profile import Profile, measure_profile
 from tcopt.runtime.rooms import contiguous
 from tcopt.runtime.run_options import DeviceName, RunOptions, check_count, known_outputs
 from tcopt.runtime.signature import Feed, flatten, group, select_values
-from tcopt.runtime.specs import ReadyFeeds, Shapes, TensorSpec, fixed_symbols, select_feeds
+from tcopt.runtime.specs import ReadyFeeds, TensorSpec, fixed_symbols, select_feeds
 from tcopt.runtime.staged import AnyProgram, Specialization, StagedProgram
 from tcopt.runtime.stopping import Cancellation, Control
 from tcopt.runtime.summary import html_summary, summary
 from tcopt.runtime.whole_program import WholeProgram
 from tcopt.support.data.random_keys import seeded
 from tcopt.support.data.structures import Kind
-from tcopt.support.errors import InputError, ResourceError, UnsupportedError
+from tcopt.support.errors import (
+    InputError,
+    ResourceError,
+    SizeRangeError,
+    UnsupportedError,
+)
 from tcopt.support.files.access import as_path
 from tcopt.support.processes.stop_checks import StopChecks
 from tcopt.support.registries.target_registry import find_target
@@ -36,12 +42,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 _MEMORY_HINT = "run a smaller batch, or end other programs"
-
-PROGRAMS_KEPT = 16
-"""Default number of specialisations kept for a model."""
-
-_MOST_ACCEPTED = 1024
-"""Number of combinations of shapes whose program is known without a check."""
 
 _MODELS: WeakSet[Model] = WeakSet()
 
@@ -54,13 +54,6 @@ def _free_locks() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_free_locks)
-
-
-class _Accepted(NamedTuple):
-    """The program for input shapes that were checked before, and its key."""
-
-    program: AnyProgram
-    key: tuple[object, ...]
 
 
 class Model:
@@ -89,9 +82,7 @@ class Model:
         self.fixed_by: dict[str, str] = {}
         self._tensors_only = all(spec.kind is Kind.TENSOR for spec in self.inputs)
         self._names = [spec.name for spec in self.outputs]
-        self._programs_kept = PROGRAMS_KEPT
-        self._programs: OrderedDict[tuple[object, ...], AnyProgram] = OrderedDict()
-        self._accepted: dict[Shapes, _Accepted] = {}
+        self._programs = KeptPrograms()
         self._ready = ReadyFeeds(self.inputs)
         self._lock = Lock()
         self._last = program
@@ -100,6 +91,8 @@ class Model:
         self._options: RunOptions | None = None
         self._timed: tuple[tuple[object, ...], AnyProgram] | None = None
         self.defaults: Defaults | None = None
+        self.fallback: Specialization | None = None
+        """Compiles the model for runs in which a size is outside of the program's range."""
         self.instrumented: Specialization | None = None
         """Compiles the model again with clocks around its kernels, for `profile`."""
         _MODELS.add(self)
@@ -202,13 +195,12 @@ class Model:
         The least recently used one is evicted; a run that needs it again compiles it again, or
         loads it from the cache on disk.
         """
-        return self._programs_kept
+        return self._programs.most
 
     @programs_kept.setter
     def programs_kept(self, number: int) -> None:
         with self._lock:
-            self._programs_kept = check_count("programs kept", number)
-            self._evict()
+            self._programs.most = check_count("programs kept", number)
 
     def extents(self, feeds: Mapping[str, Array] | None = None) -> dict[str, int]:
         """Return the extents of named dimensions that are fixed.
@@ -296,7 +288,7 @@ class Model:
         accepted = None
         if (ready := self._ready.of(feeds)) is not None:
             values, shapes = ready
-            accepted = self._accepted.get(shapes)
+            accepted = self._programs.accepted(shapes)
         if accepted is None:
             if (other := self._overridden(feeds, control)) is not None:
                 return other.run_under(control, feeds, outputs, options)
@@ -305,15 +297,9 @@ class Model:
             try:
                 program = self._program_for(values) if accepted is None else accepted.program
                 if accepted is not None and program is not self._last:
-                    self._touch(accepted.key)
+                    self._programs.touch(accepted.key)
                 self._last = program
-                results: Any
-                if program.signature is None:
-                    values = contiguous(values, program.inputs)
-                    results = program.run(values, self._threads, control, options)
-                else:
-                    flat = contiguous(self._flat(values), program.inputs)
-                    results = _run(program, flat, self._threads, control, options)
+                results = self._run_fitting(program, values, control, options)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
@@ -322,6 +308,32 @@ class Model:
         if wanted is None:
             return results
         return [results[names.index(name)] for name in wanted]
+
+    def _run_fitting(
+        self,
+        program: AnyProgram,
+        values: Sequence[Feed],
+        control: Control | None,
+        options: RunOptions | None,
+    ) -> Any:
+        """Run a program; if a size exceeds its range, run one that is compiled for the value."""
+        if options is not None and options.donate and program.parts[0].checked_sizes:
+            # A program that is run again needs its inputs.
+            options = replace(options, donate=frozenset())
+        failed: set[tuple[object, ...]] = set()
+        own = self._specialization or self.fallback
+        while True:
+            try:
+                flat = contiguous(self._flat(values), program.inputs)
+                return _run(program, flat, self._threads, control, options)
+            except SizeRangeError as error:
+                if own is None:
+                    raise
+                found = error.name, error.low, error.high
+                feeds = self._named(values)
+                program = self._programs.fitting(own, feeds, error, is_final=found in failed)
+                self._last = program
+                failed.add(found)
 
     def _overridden(self, feeds: Mapping[str, Any], control: Control | None = None) -> Model | None:
         """Return the model for feeds that override default values; None if they do not."""
@@ -417,41 +429,23 @@ class Model:
         """Return the program for checked feeds, and compile it if there is none yet."""
         if self._specialization is None:
             assert self._program is not None
-            self._accept(values, (), self._program)
+            self._accept(values, Accepted(self._program, ()))
             return self._program
-        feeds = {spec.name: a for spec, a in zip(self.inputs, values, strict=True)}
-        program = self._programs.get(self._specialization.key(feeds))
-        if program is None:
-            program = self._specialization.compile(feeds)
-        # The key is computed again, as compiling may find inputs whose values determine shapes.
-        key = self._specialization.key(feeds)
-        self._programs[key] = program
-        self._touch(key)
-        self._evict()
+        found = self._programs.program_for(self._specialization, self._named(values))
         if self._specialization.needs_values:
-            self._accepted.clear()
+            self._programs.forget_accepted()
         else:
-            self._accept(values, key, program)
-        return program
+            self._accept(values, found)
+        return found.program
 
-    def _accept(self, values: Sequence[Feed], key: tuple[object, ...], program: AnyProgram) -> None:
+    def _named(self, values: Sequence[Feed]) -> dict[str, Feed]:
+        return {spec.name: value for spec, value in zip(self.inputs, values, strict=True)}
+
+    def _accept(self, values: Sequence[Feed], found: Accepted) -> None:
         """Let later runs with the same shapes skip checks that depend only on shapes."""
         if self._tensors_only:
             shapes = tuple(array.shape for array in cast("Sequence[Array]", values))
-            if len(self._accepted) >= _MOST_ACCEPTED:
-                self._accepted.clear()
-            self._accepted[shapes] = _Accepted(program, key)
-
-    def _touch(self, key: tuple[object, ...]) -> None:
-        """Mark a program as the most recently used one."""
-        if key in self._programs:
-            self._programs.move_to_end(key)
-
-    def _evict(self) -> None:
-        while len(self._programs) > self._programs_kept:
-            gone, _ = self._programs.popitem(last=False)
-            for shapes in [s for s, each in self._accepted.items() if each.key == gone]:
-                del self._accepted[shapes]
+            self._programs.accept(shapes, found)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the model as its saved file, for `pickle` and `copy`.

@@ -23,6 +23,7 @@ from tcopt.runtime.program_sizes import (
     ProgramSizes,
     RunSizes,
     defined_sizes,
+    refuse_sizes,
     shape_at,
     symbols_in_shape,
 )
@@ -40,7 +41,7 @@ from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.data.random_keys import new_key
 from tcopt.support.data.strings import is_text
 from tcopt.support.data.structures import Kind
-from tcopt.support.errors import InputError, UnsupportedError
+from tcopt.support.errors import InputError, SizeRangeError, UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.cpu_target import CpuTarget
 from tcopt.support.processes.cores import default_threads, usable_cores
@@ -109,7 +110,9 @@ class Program:
         call_order: index of the function in `host_functions` at each call, in the program's order.
         strings: string constants of the model, by their index in the code.
         sizes: sizes that extents of inputs and outputs have, in the order of the code's arguments.
-        defined: sizes of outputs that the program computes.
+        checked_sizes: sizes that the program computes and of which a run has to check that they
+            are in their ranges.
+        defined: sizes that the program computes.
         counts: their values, outputs of kind `SIZE` before the checks, which are removed from
             `outputs`.
     """
@@ -132,13 +135,14 @@ class Program:
     call_order: list[int] = field(default_factory=list[int])
     strings: list[str] = field(default_factory=list[str])
     sizes: Sequence[Symbol] = ()
+    checked_sizes: Sequence[Symbol] = ()
 
     def __post_init__(self) -> None:
         if self.workspace_bytes < 0:
             raise ValueError(f"a workspace of {self.workspace_bytes} bytes")
         self.outputs, self.checks = split_added(self.outputs, Kind.CHECK)
         self.outputs, self.counts = split_added(self.outputs, Kind.SIZE)
-        self.defined = defined_sizes(self.outputs, self.counts)
+        self.defined = defined_sizes(self.outputs, self.counts, self.checked_sizes)
         self.inputs, self.keys = split_added(self.inputs, Kind.KEY)
         self._entry = None
         if obstacle(self.target) is None:
@@ -236,6 +240,7 @@ class Program:
             options: destinations of results.
         Raises:
             InputError: a check of the data failed, see `checks`, or an option is illegal.
+            SizeRangeError: a size that the program computes is outside of its range.
         """
         if options is not None:
             return self._run_into(feeds, threads, control, options)
@@ -316,6 +321,12 @@ class Program:
                 array, arguments[position] = given, address_of(given)
             outputs.append(array)
         entry(arguments, control)
+        try:
+            refuse_sizes(self.checked_sizes, self.counts, self._count_values)
+        except SizeRangeError:
+            # Sizes are clamped to their ranges, so other checks may have failed because of them.
+            self._checks.clear()
+            raise
         self._checks.refuse_if_any()
         return self._cut(outputs, values, self._count_values) if self.defined else outputs
 

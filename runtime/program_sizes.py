@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
 
 from tcopt.runtime.specs import Dimension, Shapes, TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
@@ -15,7 +17,7 @@ from tcopt.support.arithmetic.sizes import (
     symbols_of,
     upper_bound,
 )
-from tcopt.support.errors import InputError, UndecidedSize
+from tcopt.support.errors import InputError, SizeRangeError, UndecidedSize
 
 _MOST_KEPT = 1024
 """Number of combinations of shapes whose sizes are kept."""
@@ -128,10 +130,39 @@ def symbols_in_shape(spec: TensorSpec) -> Iterator[Symbol]:
     return (s for n in spec.shape if isinstance(n, Size) for s in symbols_of(n))
 
 
-def defined_sizes(outputs: Sequence[TensorSpec], counts: Sequence[TensorSpec]) -> list[Symbol]:
-    """Return the sizes of outputs whose values are other outputs of the same names, in order."""
+def defined_sizes(
+    outputs: Sequence[TensorSpec], counts: Sequence[TensorSpec], checked: Sequence[Symbol]
+) -> list[Symbol]:
+    """Return the sizes whose values are outputs of the same names, in their order.
+
+    Args:
+        outputs: outputs whose extents may be sizes.
+        counts: the values of sizes.
+        checked: sizes that may not be extents of outputs.
+    """
     symbols = {symbol.name: symbol for spec in outputs for symbol in symbols_in_shape(spec)}
+    symbols.update((symbol.name, symbol) for symbol in checked)
     return [symbols[spec.name] for spec in counts]
+
+
+def refuse_sizes(
+    checked: Sequence[Symbol], counts: Sequence[TensorSpec], values: Sequence[NDArray[Any]]
+) -> None:
+    """Raise an error if a size that a program computes is outside of its range.
+
+    Args:
+        checked: sizes with ranges.
+        counts, values: the outputs that are values of sizes.
+    Raises:
+        SizeRangeError: for the first one.
+    """
+    if not checked:
+        return
+    found = {spec.name: value for spec, value in zip(counts, values, strict=True)}
+    for size in checked:
+        value = found[size.name].item()
+        if not size.low <= value <= size.high:
+            raise SizeRangeError(size.name, value, size.low, size.high)
 
 
 class _Extent(NamedTuple):

@@ -14,7 +14,7 @@ from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.runtime.whole_program import Array, WholeProgram
 from tcopt.support.data.structures import tensor_names
-from tcopt.support.errors import UnsupportedError
+from tcopt.support.errors import SizeRangeError, UnsupportedError
 
 
 class Part(Protocol):
@@ -170,6 +170,16 @@ class Specialization(ABC):
     @abstractmethod
     def compile(self, feeds: Mapping[str, Feed]) -> AnyProgram:
         """Compile the model for these feeds."""
+
+    @abstractmethod
+    def fitting(self, error: SizeRangeError, *, is_final: bool) -> Specialization:
+        """Return the specialization whose programs serve the run that failed by an error.
+
+        Args:
+            is_final: whether another range of the size did not serve it.
+        Raises:
+            SizeRangeError: there is none, as the range was given.
+        """
 
     @property
     @abstractmethod

@@ -59,6 +59,11 @@ class WholeProgram(Protocol):
         ...
 
     @property
+    def checked_sizes(self) -> Sequence[Symbol]:
+        """Sizes that it computes, and whose ranges a run has to check."""
+        ...
+
+    @property
     def kind(self) -> str:
         """The name of its target kind."""
         ...

@@ -107,6 +107,22 @@ class InputError(TcoptError):
     code = "bad-input"
 
 
+class SizeRangeError(InputError):
+    """A size that a program computes is outside of the range that the program is compiled for.
+
+    Attributes:
+        name, value: the size.
+        low, high: its range.
+    """
+
+    def __init__(self, name: str, value: int, low: int, high: int):
+        self.name, self.value, self.low, self.high = name, value, low, high
+        super().__init__(
+            f"the size {name!r} is {value}, the model is compiled for {low} to {high}",
+            hint="compile it for a larger range, or without one",
+        )
+
+
 class ImportModelError(TcoptError):
     """An ONNX model is malformed or inconsistent."""
 

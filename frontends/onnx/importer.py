@@ -24,7 +24,8 @@ from xdsl.ir import Block, Region, SSAValue
 
 from tcopt.dialects.graph.control.scan import ScanOp
 from tcopt.dialects.graph.core.dims import name_dims
-from tcopt.dialects.graph.core.types import element_of, tensor
+from tcopt.dialects.graph.core.donation import set_size_ranges
+from tcopt.dialects.graph.core.types import tensor
 from tcopt.dialects.graph.core.weights import WeightStore, attach_weights
 from tcopt.dialects.size import (
     defined_symbols,
@@ -34,8 +35,10 @@ from tcopt.dialects.size import (
     symbols_in,
 )
 from tcopt.frontends.onnx.context.builder import GraphBuilder, named_location
+from tcopt.frontends.onnx.context.value_sizes import NOTHING_IMPLIED, Implied, ValueSizes
 from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import (
+    MissingRoomsError,
     MissingShapesError,
     MissingValuesError,
     OpenSizeError,
@@ -46,14 +49,22 @@ from tcopt.frontends.onnx.model.inputs import (
     declared_input,
     falls_back,
     fix_inputs,
+    passed_input,
 )
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.lists import expand_lists, value_of
 from tcopt.frontends.onnx.model.loading import check_header, domain_opsets, load_model
 from tcopt.frontends.onnx.model.options import Dims, ImportOptions, Shapes, Source, Values
-from tcopt.frontends.onnx.model.outputs import Results, expand_output, result_dims, stale_shapes
+from tcopt.frontends.onnx.model.outputs import (
+    Results,
+    declared_extents,
+    expand_output,
+    output_names,
+    result_dims,
+    stale_shapes,
+)
 from tcopt.frontends.onnx.model.problems import Problems
-from tcopt.frontends.onnx.model.stage import ImportStage, PassedTensor, Rest
+from tcopt.frontends.onnx.model.stage import ImportStage, Rest
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.values import (
     FAILED,
@@ -93,7 +104,8 @@ def import_model(
     `graph.outputs`. Weights are in the module's weight store. The location of each op is the name
     of its node. The model's results may be followed by the values of sizes that they have and that
     the program defines, as many as `graph.sizes` says, and by checks, as many as `graph.checks`
-    says. If a check is true, the run fails with the check's name as the reason.
+    says. If a check is true, the run fails with the check's name as the reason. It also fails if a
+    value of a size is outside of its range in `graph.size_ranges`.
 
     Args:
         source: path of a file, its bytes, or a decoded model. External data is only supported for
@@ -159,7 +171,7 @@ class Open:
     """
 
     model: ModelProto
-    missing: MissingShapesError | MissingValuesError
+    missing: MissingShapesError | MissingValuesError | MissingRoomsError
 
 
 Imported: TypeAlias = Fixed | Staged | Open
@@ -172,7 +184,10 @@ def import_whole(source: Source, options: ImportOptions) -> ModuleOp:
 
 def import_first_stage(source: Source, options: ImportOptions) -> ModuleOp:
     """Import a model as far as its sizes are known; for errors see `import_model`."""
-    return _sized(import_staged(source, options)).module
+    found = import_staged(source, options)
+    if isinstance(found, Open) and isinstance(found.missing, MissingRoomsError):
+        found = import_staged(source, replace(options, rooms=None))
+    return _sized(found).module
 
 
 def import_staged(source: Source, options: ImportOptions) -> Imported:
@@ -192,7 +207,13 @@ def _sized(found: Imported) -> Fixed:
     return found
 
 
-def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False) -> Imported:
+def _imported(
+    source: Source,
+    options: ImportOptions,
+    *,
+    in_stages: bool = False,
+    implied: Implied = NOTHING_IMPLIED,
+) -> Imported:
     model, reader = load_model(source, follow_links=options.follow_links)
     check_header(model)
     model = without_defaults(model, {*options.shapes, *options.values})
@@ -201,11 +222,17 @@ def _imported(source: Source, options: ImportOptions, *, in_stages: bool = False
         options = replace(options, stage=ImportStage(tuple(range(len(model.graph.node))), outputs))
     problems = Problems()
     importer = ModelImporter(model, reader, problems, options)
+    values = importer.builder.values = ValueSizes(importer.builder, options, implied)
     found = importer.run()
+    if values.implied != implied:
+        return _imported(source, options, in_stages=in_stages, implied=values.implied)
     if found is not None and (open_sizes := _sizes_of_stages(found)) is not None:
         problems.errors.append(open_sizes)
     elif found is not None:
         return found
+    if rooms := values.needed_numbers(problems.errors):
+        options = replace(options, rooms=rooms)
+        return _imported(source, options, in_stages=in_stages, implied=implied)
     if (names := {symbol.name for symbol in defined_symbols(importer.block)}) and any(
         isinstance(error, OpenSizeError) and names & {*error.names} for error in problems.errors
     ):
@@ -282,10 +309,12 @@ class ModelImporter:
         inputs, counts, shapes = expand_lists(declared, given, self.options.limits)
         nodes: Sequence[NodeProto] = self.graph.node
         if self.stage is not None:
-            inputs += map(_passed_input, self.stage.inputs)
+            inputs += map(passed_input, self.stage.inputs)
             nodes = [nodes[place] for place in self.stage.nodes]
         values = _without(scope, self.options.values)
-        missing = fix_inputs(inputs, shapes, values, self.options.dims)
+        missing = fix_inputs(
+            inputs, shapes, values, self.options.dims, output_names(self.graph.output)
+        )
         if missing is not None:
             return Open(self.model, missing)
         arguments = {item.name: self._argument(item) for item in inputs}
@@ -297,12 +326,15 @@ class ModelImporter:
         available = scope.keys() | self.initializers.keys()
         self.nodes.import_nodes(nodes, available, scope, "", 0)
         results = self._outputs(scope)
+        self.builder.values.use_declarations(inputs, declared_extents(self.graph.output, results))
         if self.problems.errors:
             return None
         rest = None
         if self.staging is not None:
             more, rest = self.staging.rest(self.graph.node, scope, self.initializers)
             results += more
+        if self.builder.values.missing:
+            return Open(self.model, MissingRoomsError(self.builder.values.missing))
         results += self._defined(results)
         results += self.builder.checks
         self.block.add_op(ReturnOp(*(value for _, value in results)))
@@ -312,10 +344,14 @@ class ModelImporter:
         return Fixed(*known) if rest is None else Staged(*known, rest)
 
     def _defined(self, results: Results) -> Results:
-        """Return the values of the sizes that results have and the program defines."""
+        """Return the values of the sizes that results have and the program defines, and of those
+        whose ranges a run has to check.
+        """
         ops = definitions_for(self.block, (value for _, value in results))
-        self.sizes = len(ops)
-        return [(op.symbol.name, op.count) for op in ops]
+        found = {op.symbol.name: op.count for op in ops}
+        found |= {name: count for name, (_, count) in self.builder.values.ranges.items()}
+        self.sizes = len(found)
+        return list(found.items())
 
     def _argument(self, item: ModelInput) -> SSAValue:
         self._check_input(item)
@@ -366,6 +402,8 @@ class ModelImporter:
         module.attributes["graph.outputs"] = _names(name for name, _ in results)
         if self.sizes:
             module.attributes["graph.sizes"] = IntegerAttr(self.sizes, i64)
+        ranges = {name: range_ for name, (range_, _) in self.builder.values.ranges.items()}
+        set_size_ranges(module, ranges)
         if self.builder.checks:
             module.attributes["graph.checks"] = IntegerAttr(len(self.builder.checks), i64)
         attach_weights(module, self.weights)
@@ -438,12 +476,6 @@ class ModelImporter:
             except TcoptError as error:
                 self.problems.add(error)
         return results
-
-
-def _passed_input(item: PassedTensor) -> ModelInput:
-    """Return the input of a stage that is computed by an earlier one."""
-    element = i64 if is_text(item.dtype) else element_of(item.dtype)
-    return ModelInput(item.name, element, item.dtype, [*[None] * item.rank])
 
 
 def _without(scope: Scope, given: Mapping[str, T]) -> dict[str, T]:

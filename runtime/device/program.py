@@ -97,6 +97,11 @@ class DeviceProgram:
         return self.target.kind
 
     @property
+    def checked_sizes(self) -> Sequence[Symbol]:
+        """None, as it computes no sizes."""
+        return ()
+
+    @property
     def symbols(self) -> Sequence[Symbol]:
         """All sizes that extents of its inputs and outputs have."""
         return self.sizes

@@ -22,6 +22,8 @@ OTHERS: dict[str, list[Any]] = {
     "limits": [ModelLimits(nodes=7)],
     "follow_links": [True],
     "defines": [False],
+    "rooms": [{"n": (1, 16)}, {"n": (1, 32)}, {"n": None}, None],
+    "samples": [{"x": np.array([1])}],
     "stage": [
         ImportStage((1,), ("y",)),
         ImportStage((1,), ("y",), (PassedTensor("t", np.dtype("f4"), 1),)),

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tcopt.runtime.checks import refuse_if_any
 from tcopt.runtime.host_calls import as_code_has_it
 from tcopt.runtime.program import Program
+from tcopt.runtime.program_sizes import refuse_sizes
 from tcopt.runtime.specs import TensorSpec
 from tcopt.runtime.stopping import Control
 from tcopt.support.data.random_keys import new_key
@@ -160,6 +161,7 @@ class _Run:
         found = [np.frombuffer(b.bytes.tobytes(), s.dtype).reshape(shape) for b, s, shape in rows]
         first = len(program.outputs)
         counts = found[first : first + len(program.counts)]
+        refuse_sizes(program.checked_sizes, program.counts, counts)
         return [*program._cut(found[:first], self.sizes, counts), *found[first:]]
 
 

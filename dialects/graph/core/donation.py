@@ -14,14 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.graph.core.attributes import Extents, extents_attr, extents_in
+from tcopt.support.arithmetic.intervals import Range
 
 DONATED = "graph.donated"
 IN_PLACE = "graph.in_place"
 ROOMS = "graph.rooms"
+
+SIZE_RANGES = "graph.size_ranges"
+"""Lower and upper bound of sizes whose values are results (`graph.sizes`), by name; a run fails if
+one is outside of its range.
+"""
 
 
 def set_pairs(module: ModuleOp, key: str, pairs: Mapping[str, str]) -> None:
@@ -66,6 +80,26 @@ def rooms_of(module: ModuleOp) -> dict[str, tuple[int, ...]]:
     if not isinstance(found, DictionaryAttr):
         return {}
     return {name: extents_in(a) for name, a in found.data.items() if isa(a, Extents)}
+
+
+def set_size_ranges(module: ModuleOp, ranges: Mapping[str, Range]) -> None:
+    """Set the module attribute `graph.size_ranges`, if there are any."""
+    if ranges:
+        limits = {name: DenseArrayBase.from_list(i64, range_) for name, range_ in ranges.items()}
+        module.attributes[SIZE_RANGES] = DictionaryAttr(limits)
+
+
+def size_ranges(module: ModuleOp) -> dict[str, Range]:
+    """Return the ranges in the module attribute `graph.size_ranges`; {} without it."""
+    found = module.attributes.get(SIZE_RANGES)
+    if not isinstance(found, DictionaryAttr):
+        return {}
+    ranges: dict[str, Range] = {}
+    for name, limits in found.data.items():
+        assert isinstance(limits, DenseArrayBase)
+        low, high = (int(limit) for limit in limits.get_values())
+        ranges[name] = low, high
+    return ranges
 
 
 def in_place_results(module: ModuleOp) -> dict[int, int]:

@@ -231,13 +231,25 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(result)
 
 
+class UnequalSizes(UndecidedSize):
+    """Extents have to be equal, or one of them 1, but are different sizes.
+
+    Attributes:
+        extents: the two extents.
+    """
+
+    def __init__(self, a: Extent, b: Extent, hint: str):
+        self.extents = a, b
+        super().__init__(str(a), "=", str(b), hint)
+
+
 def _refuse_broadcast(shapes: Sequence[Sequence[int]], a: int, b: int) -> NoReturn:
     text = " and ".join("x".join(map(str, s)) or "()" for s in shapes)
     (low, high), (least, most) = bounds_of(a), bounds_of(b)
     # Equal extents broadcast, and so does 1.
     if max(low, least) <= min(high, most) or low <= 1 <= high or least <= 1 <= most:
         hint = f"shapes {text} have to broadcast: give equal dimensions one name"
-        raise UndecidedSize(str(a), "=", str(b), hint)
+        raise UnequalSizes(a, b, hint)
     raise VerifyException(f"shapes {text} do not broadcast")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,20 +44,21 @@ from tcopt.dialects.graph.core.types import (
 from tcopt.dialects.graph.core.weights import WeightStore
 from tcopt.dialects.size import set_function_symbols, symbols_in
 from tcopt.frontends.onnx.context.defined_sizes import DefinedSizes
+from tcopt.frontends.onnx.context.value_sizes import ValueSizes
 from tcopt.frontends.onnx.model.errors import MissingValuesError
 from tcopt.frontends.onnx.model.initializers import Weight
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.arithmetic.sizes import Extent, is_fixed, symbols_of, upper_bound
 from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
-from tcopt.support.errors import ImportModelError, UndecidedSize, UnsupportedError
+from tcopt.support.errors import (
+    UndecidedSize,
+)
 
 # Shape computations are short; anything above a limit is data and is not folded.
 FLOAT_FOLD_LIMIT = 16
 # Constants up to this size are literals in the IR; larger ones are weights.
 LITERAL_LIMIT = 64
-# NumPy's maximum rank; results are NumPy arrays.
-MOST_DIMENSIONS = 64
 
 
 class GraphBuilder:
@@ -74,6 +75,7 @@ class GraphBuilder:
         may_bound: whether results may be bounded in this way.
         defines: whether such results get a size instead, and the program has loops that data ends.
         defined: sizes that the program computes.
+        values: those of them that are elements of tensors.
         depth: nesting of the current node in functions and subgraphs.
         checks: conditions under which a run fails, with the error message.
         sequence_items: total number of tensors in the sequences created so far.
@@ -81,6 +83,7 @@ class GraphBuilder:
         texts: values that are indices into the string table.
         measured: values computed by earlier stages because shapes depend on them, see `stages`.
         key: key of random numbers, if any are drawn.
+        argument_names: names of the model's inputs.
         is_main: whether ops belong to @main rather than to the body of a loop.
     """
 
@@ -103,6 +106,7 @@ class GraphBuilder:
         self.may_bound = False
         self.defines = False
         self.defined = DefinedSizes(self)
+        self.values = ValueSizes(self)
         self.depth = 0
         self.checks: list[tuple[str, SSAValue]] = []
         self.sequence_items = 0
@@ -111,7 +115,7 @@ class GraphBuilder:
         self.measured: dict[str, SSAValue] = {}
         self.key: SSAValue | None = None
         self.is_main = True
-        self._argument_names: dict[SSAValue, str] = {}
+        self.argument_names: dict[SSAValue, str] = {}
         # Named weights are data to keep, however small; they are not folded.
         self._named: set[SSAValue] = set()
 
@@ -174,7 +178,7 @@ class GraphBuilder:
 
     def add_argument(self, value: SSAValue, name: str) -> None:
         """Record the model's name of a block argument."""
-        self._argument_names[value] = name
+        self.argument_names[value] = name
         value.name_hint = name_hint(name)
 
     def emit(self, op: Operation) -> SSAValue:
@@ -199,42 +203,12 @@ class GraphBuilder:
         return result
 
     def check_size(self, shape: Sequence[Extent], itemsize: int) -> None:
-        """Check that the size of a tensor is within the limit, at the upper bounds of its extents.
-
-        Raises:
-            ImportModelError: it exceeds the limit.
-            UnsupportedError: it has too many dimensions.
-        """
-        if len(shape) > MOST_DIMENSIONS:
-            raise UnsupportedError(
-                f"tensors of more than {MOST_DIMENSIONS} dimensions are not supported, "
-                f"got {len(shape)}",
-                hint="join dimensions with Reshape",
-            )
-        shape = [upper_bound(extent) for extent in shape]
-        size, most = math.prod(shape) * itemsize, self.limits.tensor_bytes
-        if size > most:
-            raise ImportModelError(
-                f"a tensor of shape {_short(shape)} is too large: {size / 2**30:.3g} GiB",
-                hint=f"if this size is intended, raise the limit tensor-bytes={most}",
-            )
-        if math.prod(extent for extent in shape if extent) * itemsize >= 2**62:
-            raise ImportModelError(
-                f"a tensor of shape {_short(shape)} has no elements, but strides that overflow"
-            )
+        """Check the size of a tensor, see `ModelLimits.check_size`."""
+        self.limits.check_size(shape, itemsize)
 
     def check_made(self, *shape: int) -> None:
-        """Check that a constant that is not in the model may be created with this shape.
-
-        Raises:
-            ImportModelError: it exceeds the limit.
-        """
-        most = self.limits.made_elements
-        if math.prod(shape) > most:
-            raise ImportModelError(
-                f"a constant of shape {_short(shape)} is needed, which is too large",
-                hint=f"if this size is intended, raise the limit made-elements={most}",
-            )
+        """Check a constant that is not in the model, see `ModelLimits.check_made`."""
+        self.limits.check_made(*shape)
 
     def _fold(self, op: Operation) -> np.ndarray | None:
         if not isinstance(op, GraphOp) or len(op.results) != 1 or not op.is_folded_early:
@@ -288,7 +262,7 @@ class GraphBuilder:
 
     def sizes_behind(self, value: SSAValue) -> list[str]:
         """Return the names of the sizes that a value is computed from; [] if data is needed too."""
-        order = self._steps_to(value)
+        order = self.steps_to(value)
         if order is None:
             return []
         found = (each for op in order if isinstance(op, SizesOp) for each in op.values.extents)
@@ -313,7 +287,7 @@ class GraphBuilder:
         """
         if value in self.known:
             return self.known[value]
-        order = self._steps_to(value)
+        order = self.steps_to(value)
         if order is None or self.sizes_behind(value):
             return None
         computed: dict[SSAValue, np.ndarray] = {}
@@ -354,8 +328,12 @@ class GraphBuilder:
             return MissingValuesError(message, inputs, where=where)
         return kind(message, inputs, where=where, value=value, name=name)
 
-    def _steps_to(self, value: SSAValue) -> list[GraphOp] | None:
-        """Return the ops that compute a value from constants, in order; None if impossible."""
+    def steps_to(self, value: SSAValue, given: Container[SSAValue] = ()) -> list[GraphOp] | None:
+        """Return the ops that compute a value from constants, in order; None if impossible.
+
+        Args:
+            given: further values that are known.
+        """
         order: list[GraphOp] = []
         pending, seen = [value], {value}
         left = self.limits.made_elements
@@ -364,11 +342,11 @@ class GraphBuilder:
             if not isinstance(op, GraphOp):
                 return None
             own = (*op.operands, *op.results)
-            left -= sum(math.prod(type_of(v).get_shape()) for v in own)
+            left -= sum(math.prod(map(upper_bound, type_of(v).get_shape())) for v in own)
             if left < 0:
                 return None
             order.append(op)
-            new = [v for v in op.operands if v not in self.known and v not in seen]
+            new = [v for v in op.operands if not (v in self.known or v in seen or v in given)]
             seen.update(new)
             pending += new
         place = {op: index for index, op in enumerate(self.block.ops)}
@@ -457,7 +435,7 @@ class GraphBuilder:
             reached.add(current)
             if isinstance(current.owner, Operation):
                 pending.extend(current.owner.operands)
-        return [name for argument, name in self._argument_names.items() if argument in reached]
+        return [name for argument, name in self.argument_names.items() if argument in reached]
 
     def erase_unused(self) -> None:
         """Erase ops with unused results; all graph ops are pure."""
@@ -475,10 +453,6 @@ def names_of(extents: Iterable[Extent]) -> list[str]:
 
 def _measured_name(what: str, where: str) -> str:
     return f"{where}:{what}"
-
-
-def _short(shape: Sequence[int]) -> str:
-    return str(list(shape)) if len(shape) <= 16 else f"{list(shape[:16])[:-1]}..."
 
 
 def _is_data(array: np.ndarray) -> bool:

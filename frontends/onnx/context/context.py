@@ -115,6 +115,35 @@ class NodeContext:
             self.malformed(f"{what} should be a 1-D tensor, not {list(value.shape)}")
         return as_extents(value.flat)
 
+    def extents(
+        self, index: int, what: str, low: int = 1, likely: Sequence[int | None] = ()
+    ) -> list[int]:
+        """Return a 1-D or scalar integer operand as a list of numbers and sizes.
+
+        Integers that are computed when the model runs become sizes where possible, see
+        `ValueSizes.extents_of`. Otherwise they must be known; see `constant`.
+        """
+        found = self.data_extents(self.input(index), low, likely)
+        return self.constant_ints(index, what) if found is None else found
+
+    def data_extents(
+        self,
+        value: SSAValue,
+        low: int = 1,
+        likely: Sequence[int | None] = (),
+        *,
+        new: bool = True,
+    ) -> list[int] | None:
+        """Return computed integers as `extents` does; None if they are known, or cannot be sizes.
+
+        Args:
+            new: whether to define sizes; otherwise, other nodes must have defined them.
+        """
+        builder = self.builder
+        if builder.is_known(value) or not (builder.defines and builder.is_main):
+            return None
+        return builder.values.extents_of(value, low, likely, new=new)
+
     def constant_int(self, index: int, what: str) -> int:
         """Return an operand with a single integer; see `constant`."""
         values = self.constant_ints(index, what)

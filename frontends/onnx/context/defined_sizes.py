@@ -45,16 +45,21 @@ class DefinedSizes:
                 `min(found, high)`, which is never greater.
         """
         for other, known in self._known.items():
-            if _is_at_most(known, high) and _are_equal(count, other):
+            if _is_at_most(known, high) and are_equal(count, other):
                 return known
         block = self._builder.block
         taken = {symbol.name for symbol in symbols_in(block.arg_types)}
         taken |= {symbol.name for symbol in defined_symbols(block)}
         name = unique_name(re.sub(r"\W|^(?=\d)", "_", name), taken)
         size = named_size(name, 0, upper_bound(high))
-        self._builder.append(DefineOp(count, DimsAttr((size,))))
+        self.add(count, size)
         (self._known[count],) = as_extents([minimum(size, high)])
         return self._known[count]
+
+    def add(self, count: SSAValue, size: int) -> None:
+        """Define a size by an integer tensor with one element."""
+        self._builder.append(DefineOp(count, DimsAttr((size,))))
+        self._known[count] = size
 
 
 def _is_at_most(extent: Extent, high: Extent) -> bool:
@@ -62,7 +67,7 @@ def _is_at_most(extent: Extent, high: Extent) -> bool:
     return lower_bound(high - extent) >= 0
 
 
-def _are_equal(a: SSAValue, b: SSAValue, steps: int = _MOST_STEPS) -> bool:
+def are_equal(a: SSAValue, b: SSAValue, steps: int = _MOST_STEPS) -> bool:
     """Whether two values are the same, or the same ops compute them from the same values."""
     if a is b:
         return True
@@ -75,5 +80,5 @@ def _are_equal(a: SSAValue, b: SSAValue, steps: int = _MOST_STEPS) -> bool:
         and (a.index, a.type, x.properties) == (b.index, b.type, y.properties)
         and len(x.operands) == len(y.operands)
         and not (x.regions or x.is_host_call)
-        and all(_are_equal(p, q, steps - 1) for p, q in zip(x.operands, y.operands, strict=True))
+        and all(are_equal(p, q, steps - 1) for p, q in zip(x.operands, y.operands, strict=True))
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from xdsl.dialects.builtin import f64, i64
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
 from tcopt.dialects.graph.core.size_values import whole_numbers
 from tcopt.dialects.graph.core.types import as_extent, as_extents, element_of
+from tcopt.frontends.onnx.context.builder import name_hint
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
+from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.frontends.onnx.model.types import numpy_dtype
 from tcopt.support.arithmetic.sizes import ceildiv, maximum, minimum
 from tcopt.support.data.strings import TEXT, array_of_texts, is_text
@@ -48,7 +51,7 @@ def constant(ctx: NodeContext) -> SSAValue:
 @handler("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> SSAValue:
     """A tensor with a single repeated value."""
-    shape = ctx.constant_ints(0, "the shape")
+    shape = ctx.extents(0, "the shape", low=0)
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
     value = ctx.get_tensor("value")
     if value is None:
@@ -80,6 +83,9 @@ def value_range(ctx: NodeContext) -> SSAValue:
     """start, start + delta, ... up to limit (exclusive); in onnxruntime, delta defaults to 1."""
     if any(ctx.has_sizes(index) for index in range(len(ctx.operands))):
         return _range_of_sizes(ctx)
+    computed = _computed_range(ctx)
+    if computed is not None:
+        return computed
     start, limit, *rest = (
         ctx.constant(i, f"the {what}").reshape(-1)[0]
         for i, what in enumerate(("start", "limit", "step")[: max(len(ctx.operands), 2)])
@@ -90,6 +96,30 @@ def value_range(ctx: NodeContext) -> SSAValue:
     ctx.builder.check_made(count)
     dtype = start.dtype
     return ctx.array((start + np.arange(count).astype(dtype) * delta).astype(dtype))
+
+
+def _computed_range(ctx: NodeContext) -> SSAValue | None:
+    """Return a range whose ends the program computes; None if it has to know their numbers."""
+    start, limit, *rest = ctx.inputs()
+    is_open = [ctx.builder.may_define(value) for value in (start, limit, *rest)]
+    if not any(is_open):
+        return None
+    # Other nodes may have the limit as a size.
+    if is_open == [False, True, False][: len(is_open)] and ctx.data_extents(limit, low=0):
+        return _range_of_sizes(ctx)
+    step = rest[0] if rest else ctx.literal(1, start)
+    first, last, by = (
+        ctx.emit(graph.CastOp(reshaped(ctx, value, (1,)), f64)) for value in (start, limit, step)
+    )
+    steps = ctx.emit(graph.DivOp(ctx.emit(graph.SubOp(last, first)), by))
+    count = ctx.emit(graph.CastOp(ctx.emit(graph.CeilOp(steps)), i64))
+    count = ctx.emit(graph.MaxOp(count, ctx.sizes([0])))
+    count.name_hint = name_hint(ctx.node.output[0])
+    extents = ctx.data_extents(count, low=0)
+    if extents is None:
+        return None
+    places = ctx.emit(graph.IotaOp(tuple(extents), ctx.element(start)))
+    return ctx.emit(graph.AddOp(start, ctx.emit(graph.MulOp(places, step))))
 
 
 def _range_of_sizes(ctx: NodeContext) -> SSAValue:

@@ -83,7 +83,8 @@ def gather_nd(ctx: NodeContext) -> SSAValue:
 def one_hot(ctx: NodeContext) -> SSAValue:
     """One-hot encoding of indices along a new axis."""
     indices, values = ctx.input(0), ctx.input(2)
-    if ctx.has_sizes(1):
+    found = ctx.data_extents(ctx.input(1))
+    if found is not None or ctx.has_sizes(1):
         extent = ctx.constant_int(1, "the depth")
     else:
         depth = ctx.constant(1, "the depth")

@@ -227,7 +227,8 @@ def _extents(
             scales[axis] = scale
             sizes[axis] = _scaled(shape[axis], scale * part)
         return scales, sizes
-    wanted = ctx.constant_ints(3, "the sizes")
+    # Batches and channels are seldom resized.
+    wanted = ctx.extents(3, "the sizes", likely=[shape[axis] for axis in axes])
     ctx.check(len(wanted) == len(axes), f"sizes {wanted} should have {len(axes)} entries")
     ctx.check(all(upper_bound(n) > 0 for n in wanted), f"sizes {wanted} are not positive")
     policy = ctx.get_string("keep_aspect_ratio_policy", "stretch")

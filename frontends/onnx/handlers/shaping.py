@@ -23,7 +23,7 @@ def reshaped(ctx: NodeContext, x: SSAValue, shape: list[int] | tuple[int, ...]) 
 def reshape(ctx: NodeContext) -> SSAValue:
     """Reshape: extent 0 copies the input's (unless allowzero), -1 is inferred."""
     x = ctx.input(0)
-    own, shape = ctx.shape(x), ctx.constant_ints(1, "the shape")
+    own, shape = ctx.shape(x), ctx.extents(1, "the shape")
     if not ctx.get_bool("allowzero", 0):
         for axis, extent in enumerate(shape):
             if axis < len(own) and extent == own[axis]:
@@ -99,7 +99,7 @@ def transpose(ctx: NodeContext) -> SSAValue:
 @handler("Expand")
 def expand(ctx: NodeContext) -> SSAValue:
     """Broadcasting to a shape."""
-    x, shape = ctx.input(0), ctx.constant_ints(1, "the shape")
+    x, shape = ctx.input(0), ctx.extents(1, "the shape", low=0)
     ctx.check(all(extent >= 0 for extent in shape), f"shape {shape} has a negative extent")
     if broadcast_shapes(ctx.shape(x), shape) == ctx.shape(x):
         return x
@@ -109,7 +109,7 @@ def expand(ctx: NodeContext) -> SSAValue:
 @handler("Tile")
 def tile(ctx: NodeContext) -> SSAValue:
     """Repetition of the tensor along each axis."""
-    x, reps = ctx.input(0), ctx.constant_ints(1, "the number of repetitions")
+    x, reps = ctx.input(0), ctx.extents(1, "the number of repetitions", low=0)
     return x if set(reps) <= {1} else ctx.emit(graph.TileOp(x, reps))
 
 

@@ -31,6 +31,9 @@ def slice_by_inputs(ctx: NodeContext) -> SSAValue:
     axes = ctx.optional_constant_ints(3, "the list of axes")
     steps = ctx.optional_constant_ints(4, "the step")
     bounds = [ctx.input(1), ctx.input(2)]
+    for value in bounds:
+        # Numbers of elements are bounded, so that only sizes that other nodes need are sizes here.
+        ctx.data_extents(value, new=False)
     if any(ctx.builder.may_define(value) for value in bounds) and all(n > 0 for n in steps or ()):
         return _computed_slice(ctx, axes, steps)
     starts, ends = ctx.constant_ints(1, "the start"), ctx.constant_ints(2, "the end")
@@ -143,7 +146,9 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
     axis = ctx.axis(ctx.get_int("axis"), ctx.rank(x))
     total = ctx.shape(x)[axis]
     by_operand = ctx.opset >= 13
-    sizes = ctx.optional_constant_ints(1, "the sizes") if by_operand else ctx.get_ints("split")
+    sizes = None if by_operand else ctx.get_ints("split")
+    if by_operand and ctx.optional_input(1) is not None:
+        sizes = ctx.extents(1, "the sizes", low=0)
     if sizes is None:
         parts = ctx.get_int("num_outputs", count) if ctx.opset >= 18 else count
         ctx.check(parts == count, f"num_outputs is {parts}, the node has {count} outputs")
@@ -153,6 +158,8 @@ def split(ctx: NodeContext) -> list[SSAValue | None]:
         )
         ends = [minimum(i * whole, total) for i in range(parts + 1)]
         sizes = as_extents(end - start for start, end in pairwise(ends))
+    for size in sizes:
+        ctx.builder.values.imply_nonnegative(size)
     ctx.check(
         len(sizes) == count and all(size >= 0 for size in sizes) and sum(sizes) == total,
         f"sizes {sizes} do not split {total} into {count} parts",
@@ -205,7 +212,7 @@ def pad_by_inputs(ctx: NodeContext) -> SSAValue:
     if value is not None and ctx.rank(value) > 0:
         value = reshaped(ctx, value, ())
     axes = ctx.optional_constant_ints(3, "the list of axes")
-    return _pad(ctx, ctx.constant_ints(1, "the padding"), axes, value)
+    return _pad(ctx, ctx.extents(1, "the padding", low=0), axes, value)
 
 
 def _pad(

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.size_parser import names_in
 from tcopt.support.arithmetic.sizes import Extent, Size
 from tcopt.support.data.structures import Kind
@@ -98,6 +99,23 @@ def size_advice(names: Sequence[str]) -> str:
     """Return a hint for a model that has no program for ranges of sizes."""
     ranges = " ".join(f"--dim {shlex.quote(f'{name}=1..512?')}" for name in names)
     return f"compile for each value when it is known, as in {ranges}, or give a number"
+
+
+class MissingRoomsError(UnsupportedError):
+    """Sizes are values of inputs or computed values, and nothing bounds them.
+
+    `ranges` has a range for each size with room above its value for the samples of an import.
+    """
+
+    def __init__(self, ranges: Mapping[str, Range], where: str | None = None):
+        self.ranges = dict(ranges)
+        listed = ", ".join(f'"{name}"' for name in ranges)
+        super().__init__(
+            f"these sizes are known when the model runs, and have no bounds: {listed}",
+            where=where,
+            hint="give ranges for the dimensions of outputs that have them, as in "
+            'dims={"rows": (1, 512)}',
+        )
 
 
 class ExpansionError(ImportModelError):

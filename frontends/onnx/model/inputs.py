@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import TensorShapeProto, TypeProto, ValueInfoProto
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute
 
+from tcopt.dialects.graph.core.types import element_of
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError
+from tcopt.frontends.onnx.model.stage import PassedTensor
 from tcopt.frontends.onnx.model.types import declared_dtype, declared_element, tensor_declaration
 from tcopt.support.arithmetic.size_parser import derived_extent, names_in
 from tcopt.support.arithmetic.size_ranges import GivenSize, SizeRange, given_size
@@ -87,6 +90,12 @@ def declared_input(info: ValueInfoProto, what: str = "input") -> ModelInput:
     return ModelInput(info.name, element, dtype, own, kind=kind)
 
 
+def passed_input(item: PassedTensor) -> ModelInput:
+    """Return the input of a stage that is computed by an earlier one."""
+    element = i64 if is_text(item.dtype) else element_of(item.dtype)
+    return ModelInput(item.name, element, item.dtype, [*[None] * item.rank])
+
+
 def declared_dims(tensor: TypeProto.Tensor) -> list[Declared] | None:
     """Return the dimensions of a declared tensor; None if its rank is open."""
     if not tensor.HasField("shape"):
@@ -113,16 +122,17 @@ def fix_inputs(
     shapes: Mapping[str, Sequence[Extent]],
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, GivenSize] | None = None,
+    others: Collection[str] = (),
 ) -> MissingShapesError | None:
     """Set the static shape of every input; return an error if some dimensions are still open.
 
     Args:
-        shapes, values, dims: see `narrow_inputs`.
+        shapes, values, dims, others: see `narrow_inputs`.
 
     Raises:
         InputError: a name, shape or value does not fit the model.
     """
-    narrow_inputs(inputs, shapes, values, dims)
+    narrow_inputs(inputs, shapes, values, dims, others)
     missing = {item.name: item.dims for item in inputs if not _is_static(item)}
     if missing:
         lists = {item.name: item.kind for item in inputs if item.kind is not Kind.TENSOR}
@@ -137,12 +147,14 @@ def narrow_inputs(
     shapes: Mapping[str, Sequence[Extent]],
     values: Mapping[str, np.ndarray],
     dims: Mapping[str, GivenSize] | None = None,
+    others: Collection[str] = (),
 ) -> Symbols:
     """Apply known facts to the inputs' dimensions; return the extents of symbols.
 
     Args:
         shapes, values: of inputs; their symbols are fixed in all inputs.
         dims: extents of symbols.
+        others: names that `dims` may have in addition to those of the inputs.
 
     Raises:
         InputError: a name, shape or value does not fit the model.
@@ -152,7 +164,7 @@ def narrow_inputs(
         if name not in names:
             listed = ", ".join(f'"{n}"' for n in sorted(names)) or "none"
             raise InputError(f"the model has no input {name!r}", hint=f"its inputs are {listed}")
-    symbols = Symbols(inputs, dims or {})
+    symbols = Symbols(inputs, dims or {}, others)
     for item in inputs:
         if item.name in values:
             _fix_value(item, np.asarray(values[item.name]))
@@ -174,12 +186,18 @@ class Symbols:
     Args:
         inputs: inputs whose declarations use the symbols.
         dims: extents or ranges given for symbols, or how they follow from other symbols.
+        others: names that are not symbols of inputs.
 
     Raises:
         InputError: a symbol does not exist, or its extent is invalid.
     """
 
-    def __init__(self, inputs: Sequence[ModelInput], dims: Mapping[str, GivenSize]):
+    def __init__(
+        self,
+        inputs: Sequence[ModelInput],
+        dims: Mapping[str, GivenSize],
+        others: Collection[str] = (),
+    ):
         tensors = (item for item in inputs if item.kind is Kind.TENSOR)
         declared = (d for item in tensors for d in item.dims or ())
         self._known = {d for d in declared if isinstance(d, str)}
@@ -190,6 +208,8 @@ class Symbols:
         sizes = {name: given_size(name, given) for name, given in dims.items()}
         self._derived = {name: known for name, known in sizes.items() if isinstance(known, str)}
         for name, known in sizes.items():
+            if name in others and name not in self._known | self._parts:
+                continue
             self._check(name)
             if not isinstance(known, str):
                 self.extents[name] = known.size(name) if isinstance(known, SizeRange) else known

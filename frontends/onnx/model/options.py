@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.stage import ImportStage
+from tcopt.support.arithmetic.intervals import Range
 from tcopt.support.arithmetic.size_ranges import GivenSize
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ Dims = Mapping[str, GivenSize]
 """Sizes of open dimensions by name: a number, or a range such as `"1..512"` or `(1, 512)`."""
 
 Values = Mapping[str, NDArray[Any]]
+
+Rooms = Mapping[str, "Range | None"]
+"""Inclusive ranges of sizes by name; None for a size that has to be a number."""
 
 CODE = {"changes_code": True}
 """Metadata of an option that programs depend on, so that it is part of cache keys."""
@@ -48,6 +52,9 @@ class ImportOptions:
         defines: whether sizes that depend on data are sizes of the program (`size.define`), and
             loops that data ends are its loops, where possible; otherwise a later stage is imported
             once they are known.
+        rooms: ranges of the sizes that are values of inputs or computed values, by name; None for
+            a size that has to be a number. Without `rooms`, all have to be numbers.
+        samples: values of inputs in a run, from which `MissingRoomsError` computes such sizes.
         stage: the part of the model to import; None for the whole model.
     """
 
@@ -57,6 +64,8 @@ class ImportOptions:
     limits: ModelLimits = field(default=DEFAULT_LIMITS, metadata=CODE)
     follow_links: bool = field(default=False, metadata=CODE)
     defines: bool = field(default=True, metadata=CODE)
+    rooms: Rooms | None = field(default=None, metadata=CODE)
+    samples: Values = field(default_factory=dict[str, NDArray[Any]], metadata=NO_CODE)
     stage: ImportStage | None = field(default=None, metadata=CODE)
 
     @property

@@ -106,6 +106,23 @@ def stale_shapes(infos: Sequence[ValueInfoProto], results: Results) -> Iterator[
             )
 
 
+def output_names(infos: Sequence[ValueInfoProto]) -> set[str]:
+    """Return the names of the declared dimensions of outputs."""
+    found = (declared_dims(info.type.tensor_type) for info in infos)
+    return {own for dims in found for own in dims or () if isinstance(own, str)}
+
+
+def declared_extents(
+    infos: Sequence[ValueInfoProto], results: Results
+) -> Iterator[tuple[Declared, Extent]]:
+    """Yield the declaration of each dimension of the results, and its extent."""
+    declared = {info.name: declared_dims(info.type.tensor_type) for info in infos}
+    for name, value in results:
+        dims, shape = declared.get(name) or (), shape_of(value)
+        if len(dims) == len(shape):
+            yield from zip(dims, shape, strict=True)
+
+
 def result_dims(
     inputs: Sequence[ModelInput], infos: Sequence[ValueInfoProto], results: Results
 ) -> list[list[Declared] | None]:

@@ -10,7 +10,7 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.graph.core.types import UnequalSizes, shape_of
 from tcopt.frontends.onnx.context.builder import (
     GraphBuilder,
     name_hint,
@@ -48,6 +48,7 @@ from tcopt.frontends.onnx.nodes.functions import (
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.sequences import sequence_handler
 from tcopt.frontends.onnx.nodes.stages import NodeStaging, defer
+from tcopt.support.arithmetic.sizes import minimum
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
@@ -192,6 +193,11 @@ class NodeImporter:
         """Return the error for a node that cannot be imported because its operands have sizes."""
         if isinstance(mistake, OpenSizeError):
             return mistake
+        if isinstance(mistake, UnequalSizes):
+            a, b = mistake.extents
+            if minimum(a, b) in (a, b):
+                # One extent is never more than the other one.
+                self.builder.values.imply_nonnegative(2 * minimum(a, b) - a - b)
         operands = [scope.get(name) for name in node.input]
         tensors = [value for value in operands if isinstance(value, SSAValue)]
         extents = [extent for value in tensors for extent in shape_of(value)]
