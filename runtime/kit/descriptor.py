@@ -66,7 +66,6 @@ def descriptor_text(
                 for n, s in enumerate(symbols)
             ),
         ),
-        *_array("int32_t computed_bytes", (str(spec.dtype.itemsize) for spec in first.counts)),
         *_equations(solved),
         *_array(
             "tcopt_check checks",
@@ -79,7 +78,7 @@ def descriptor_text(
         f"  {len(inputs)}, {len(outputs)}, {len(first.keys)}, {len(first.checks)},",
         f"  {len(solved)}, {len(programs)},",
         f"  {len(first.sizes)}, {len(first.defined)},",
-        "  inputs, outputs, sizes, computed_bytes, equations, checks, levels,",
+        "  inputs, outputs, sizes, equations, checks, levels,",
         f"  {'tcopt_image' if embedded else 'NULL'}, {image.bytes}u,",
         f"  {_bytes(image.digest)}, &state,",
         "};",

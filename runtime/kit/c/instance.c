@@ -14,10 +14,12 @@ static void *place(Layout *layout, uint64_t count, uint64_t item_bytes) {
   return data;
 }
 
+static int64_t rounded(int64_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 static int64_t check_bytes(const tcopt_descriptor *descriptor) {
   int64_t sum = 0;
   for (int32_t i = 0; i < descriptor->check_count; i++)
-    sum += (descriptor->checks[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    sum += rounded(descriptor->checks[i].bytes);
   return sum;
 }
 
@@ -96,8 +98,6 @@ tcopt_status tcopt_instance_create(const tcopt_model *model, const tcopt_instanc
     instance->outputs[i] = (OutputState){.data = NULL};
   for (int32_t i = 0; i < tcopt_size_count(model); i++)
     instance->given[i] = instance->values[i] = -1;
-  for (int64_t i = 0; i < check_bytes(descriptor); i++)
-    instance->checks[i] = 0;
   *result = instance;
   return TCOPT_OK;
 }
@@ -265,12 +265,17 @@ static void bind_others(tcopt_instance *instance) {
   const tcopt_level *level = instance->model->level;
   void **next = instance->arguments + descriptor->input_count + descriptor->key_count +
                 descriptor->output_count;
-  for (int32_t i = 0; i < descriptor->computed_count; i++)
+  for (int32_t i = 0; i < descriptor->computed_count; i++) {
+    // The code may write fewer bytes than there are; little-endian numbers stay the same.
+    instance->computed[i] = 0;
     *next++ = &instance->computed[i];
+  }
+  // The code writes fewer elements if sizes are smaller, or if the run is cancelled.
+  __builtin_memset(instance->checks, 0, (size_t)check_bytes(descriptor));
   uint8_t *check = instance->checks;
   for (int32_t i = 0; i < descriptor->check_count; i++) {
     *next++ = check;
-    check += (descriptor->checks[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    check += rounded(descriptor->checks[i].bytes);
   }
   for (int32_t i = 0; i < descriptor->size_count; i++)
     *next++ = &instance->values[i];
@@ -307,36 +312,17 @@ static tcopt_status call(tcopt_instance *instance) {
   return TCOPT_OK;
 }
 
-// Returns the failure of the first check that failed, and clears all of them: the next run may write
-// fewer elements.
-static tcopt_status test_checks(tcopt_instance *instance) {
+// Returns the failure of the first check that failed.
+static tcopt_status test_checks(const tcopt_instance *instance) {
   const tcopt_descriptor *descriptor = instance->model->descriptor;
-  const char *message = NULL;
-  uint8_t *check = instance->checks;
+  const uint8_t *check = instance->checks;
   for (int32_t i = 0; i < descriptor->check_count; i++) {
-    int64_t bytes = descriptor->checks[i].bytes;
-    for (int64_t k = 0; k < bytes; k++) {
-      if (check[k] != 0 && message == NULL)
-        message = descriptor->checks[i].message;
-      check[k] = 0;
-    }
-    check += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    for (int64_t k = 0; k < descriptor->checks[i].bytes; k++)
+      if (check[k] != 0)
+        return fail(TCOPT_INVALID_DATA, "%s", descriptor->checks[i].message);
+    check += rounded(descriptor->checks[i].bytes);
   }
-  return message == NULL ? TCOPT_OK : fail(TCOPT_INVALID_DATA, "%s", message);
-}
-
-// Sets the sizes that the run has computed.
-static void read_computed(tcopt_instance *instance) {
-  const tcopt_descriptor *descriptor = instance->model->descriptor;
-  for (int32_t i = 0; i < descriptor->computed_count; i++) {
-    int64_t value = instance->computed[i];
-    if (descriptor->computed_bytes[i] == sizeof(int32_t)) {
-      int32_t small;
-      __builtin_memcpy(&small, &instance->computed[i], sizeof small);
-      value = small;
-    }
-    instance->values[descriptor->size_count + i] = value;
-  }
+  return TCOPT_OK;
 }
 
 tcopt_status tcopt_run(tcopt_instance *instance) {
@@ -349,7 +335,8 @@ tcopt_status tcopt_run(tcopt_instance *instance) {
   status = call(instance);
   if (status == TCOPT_OK)
     status = test_checks(instance);
-  if (status == TCOPT_OK)
-    read_computed(instance);
+  const tcopt_descriptor *descriptor = instance->model->descriptor;
+  for (int32_t i = 0; status == TCOPT_OK && i < descriptor->computed_count; i++)
+    instance->values[descriptor->size_count + i] = instance->computed[i];
   return status;
 }

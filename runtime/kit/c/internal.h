@@ -78,7 +78,6 @@ struct tcopt_descriptor {
   int32_t size_count, computed_count;
   const tcopt_tensor *inputs, *outputs;
   const tcopt_size *sizes;
-  const int32_t *computed_bytes;
   const tcopt_equation *equations;
   const tcopt_check *checks;
   const tcopt_level *levels; // the best first
@@ -128,7 +127,7 @@ struct tcopt_instance {
   int64_t *given;  // sizes set by the caller; -1 if unset
   int64_t *values; // the value of each size; -1 if unknown
   int64_t *keys;
-  int64_t *computed;
+  int64_t *computed; // by the last run
   uint8_t *checks;
   void **arguments;
   void *workspace;
@@ -151,7 +150,7 @@ HIDDEN tcopt_status solve_sizes(tcopt_instance *instance);
 
 // weights.c
 HIDDEN tcopt_status check_weights(const tcopt_descriptor *descriptor, const tcopt_level *level,
-                                  const uint8_t *image, uint64_t bytes, bool trusted);
+                                  const uint8_t *image, uint64_t bytes, bool is_trusted);
 HIDDEN void digest_of(const uint8_t *data, uint64_t bytes, uint8_t digest[DIGEST_BYTES]);
 
 // system.c

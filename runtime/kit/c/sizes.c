@@ -70,8 +70,9 @@ static bool is_legal(const tcopt_size *size, int64_t value) {
 }
 
 static tcopt_status refuse_size(const tcopt_size *size, int64_t value) {
-  return fail(TCOPT_INVALID_SHAPE, "size %s is %d; the model is compiled for %d to %d in steps of %d",
-              size->name, value, size->low, size->high, size->multiple);
+  return fail(TCOPT_INVALID_SHAPE,
+              "size %s is %d; the model is compiled for %d to %d in steps of %d", size->name, value,
+              size->low, size->high, size->multiple);
 }
 
 static tcopt_status refuse_extent(const tcopt_tensor *input, int32_t axis, int64_t value,

@@ -54,29 +54,31 @@ static bool equal_bytes(const uint8_t *a, const uint8_t *b, size_t bytes) {
 
 // Checks the header of an image, and the digest of a level's weights unless they are trusted.
 tcopt_status check_weights(const tcopt_descriptor *descriptor, const tcopt_level *level,
-                           const uint8_t *image, uint64_t bytes, bool trusted) {
+                           const uint8_t *image, uint64_t bytes, bool is_trusted) {
   static const uint8_t magic[16] = "tcopt-weights\n";
   const char *name = descriptor->name;
   if (bytes < HEADER_BYTES || !equal_bytes(image, magic, sizeof magic))
-    return fail(TCOPT_WRONG_WEIGHTS, "the weights of %s are truncated, or not a weights file", name);
+    return fail(TCOPT_WRONG_WEIGHTS, "the weights of %s are truncated, or not a weights file",
+                name);
   uint64_t version = number_at(image + 16, 4), whole = number_at(image + 24, 8);
   if (version != TCOPT_FORMAT_VERSION)
     return fail(TCOPT_WRONG_VERSION, "the weights of %s have format %d; the library reads %d", name,
                 (int64_t)version, (int64_t)TCOPT_FORMAT_VERSION);
   if (!equal_bytes(image + 32, descriptor->digest, DIGEST_BYTES))
-    return fail(TCOPT_WRONG_WEIGHTS, "the weights belong to another model than %s, or another compile",
-                name);
+    return fail(TCOPT_WRONG_WEIGHTS,
+                "the weights belong to another model than %s, or another compile", name);
   if (whole != descriptor->weights_bytes || bytes != whole)
     return fail(TCOPT_WRONG_WEIGHTS, "the weights of %s have %d bytes instead of %d", name,
                 (int64_t)bytes, (int64_t)descriptor->weights_bytes);
   if ((uintptr_t)image % ALIGNMENT != 0)
-    return fail(TCOPT_INVALID_ARGUMENT, "weights should be aligned to %d bytes", (int64_t)ALIGNMENT);
-  uint8_t digest[DIGEST_BYTES];
-  if (trusted)
+    return fail(TCOPT_INVALID_ARGUMENT, "weights should be aligned to %d bytes",
+                (int64_t)ALIGNMENT);
+  if (is_trusted)
     return TCOPT_OK;
+  uint8_t digest[DIGEST_BYTES];
   digest_of(image + level->weights_offset, level->weights_bytes, digest);
   if (!equal_bytes(digest, level->digest, DIGEST_BYTES))
-    return fail(TCOPT_WRONG_WEIGHTS, "the weights of %s are altered: they do not match their digest",
-                name);
+    return fail(TCOPT_WRONG_WEIGHTS,
+                "the weights of %s are altered: they do not match their digest", name);
   return TCOPT_OK;
 }

@@ -44,8 +44,8 @@ typedef enum tcopt_status {
   TCOPT_IO_ERROR = 9          /* a file cannot be read */
 } tcopt_status;
 
-/* Element types, with the numbers of ONNX's TensorProto.DataType. Types of less than 8 bits have one
- * element in each byte. */
+/* Element types, with the numbers of ONNX's TensorProto.DataType. Types of less than 8 bits have
+ * one element in each byte. */
 typedef enum tcopt_dtype {
   TCOPT_FLOAT32 = 1,
   TCOPT_UINT8 = 2,
@@ -213,8 +213,8 @@ TCOPT_API void tcopt_set_seed(tcopt_instance *instance, uint64_t seed);
 TCOPT_API tcopt_status tcopt_prepare(tcopt_instance *instance);
 TCOPT_API tcopt_status tcopt_run(tcopt_instance *instance);
 
-/* The shape of an output after tcopt_run. After tcopt_prepare, an extent that depends on data is the
- * largest possible one. `shape` has room for the tensor's rank. */
+/* The shape of an output after tcopt_run. After tcopt_prepare, an extent that depends on data is
+ * the largest possible one. `shape` has room for the tensor's rank. */
 TCOPT_API tcopt_status tcopt_output_shape(const tcopt_instance *instance, int32_t index,
                                           int64_t *shape);
 /* The bytes of an output of that shape. */

@@ -96,7 +96,9 @@ public:
   std::int32_t input_count() const { return tcopt_input_count(model_); }
   std::int32_t output_count() const { return tcopt_output_count(model_); }
   const tcopt_tensor &input(std::int32_t index) const { return found(tcopt_input(model_, index)); }
-  const tcopt_tensor &output(std::int32_t index) const { return found(tcopt_output(model_, index)); }
+  const tcopt_tensor &output(std::int32_t index) const {
+    return found(tcopt_output(model_, index));
+  }
   std::int32_t input_index(const std::string &name) const {
     return found(tcopt_input_index(model_, name.c_str()), name);
   }
