@@ -194,9 +194,25 @@ class BlockwiseMatmulOp(GraphOp):
         return te.cast(x[(*row, b * self.block_size + place)], "f32")
 
     def _float_sums(self, x: te.Tensor, codes: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
-        """Return the sums of the blocks of x, and of its products with codes."""
+        """Return the sums of the blocks of x, and of its products with codes.
+
+        A code is multiplied where it is in its word, without a shift: a mask isolates it, and the
+        factor is divided by the power of two. This is exact unless the factor underflows. The last
+        code of a word is shifted, as words are signed when they are converted to floats.
+        """
         panels, blocks, words, _ = shape_of(self.codes)
         bits, per = self.bits.value.data, self.per_word
+        last = per - 1
+        rows = (*self.shape[:-1], blocks)
+
+        def scaled(*axes: te.Axis) -> te.Expr:
+            *row, b, w, e = axes
+            place = te.cast(te.index(e), "i32")
+            moved = te.select(te.equal(place, last), te.const(0, "i32"), place * bits)
+            power = te.cast(te.shift_left(te.const(1, "i32"), moved), "f32")
+            return self._block(x, row, b, w * per + e) / power
+
+        factors = te.compute((*rows, words, per), scaled, name="scaled")
 
         def block_sum(*axes: te.Axis) -> te.Reduce:
             *row, b = axes
@@ -206,12 +222,13 @@ class BlockwiseMatmulOp(GraphOp):
         def block_product(*axes: te.Axis) -> te.Reduce:
             *row, b, n = axes
             w, e = te.reduce_axis(words, "w"), te.reduce_axis(per, "e")
-            shift = te.cast(te.index(e * bits), "ui32")
-            code = te.shift_right(codes[n // PANEL, b, w, n % PANEL], shift) & ((1 << bits) - 1)
-            value = self._block(x, row, b, w * per + e)
-            return te.sum(value * te.cast(te.cast(code, "i32"), "f32"), axis=(w, e))
+            right = te.cast(te.index((e // last) * (last * bits)), "ui32")
+            left = te.cast(te.index((e - (e // last) * last) * bits), "ui32")
+            mask = te.shift_left(te.const((1 << bits) - 1, "ui32"), left)
+            code = te.shift_right(codes[n // PANEL, b, w, n % PANEL], right) & mask
+            value = te.cast(te.cast(code, "i32"), "f32")
+            return te.sum(factors[(*row, b, w, e)] * value, axis=(w, e))
 
-        rows = (*self.shape[:-1], blocks)
         sums = te.compute(rows, block_sum, name="sums")
         return sums, te.compute((*rows, panels * PANEL), block_product, name="products")
 

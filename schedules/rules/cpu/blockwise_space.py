@@ -44,8 +44,8 @@ VECTORS = (1, 2, 4, 8)
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 """Candidate numbers of chunks of rows."""
 
-UNPACKING = 3
-"""Operations that turn a vector of codes into floats: shift, mask, convert."""
+UNPACKING = 2
+"""Operations that turn a vector of codes into factors: mask them, and shift or convert."""
 
 DOT = 2
 """Operations that multiply a vector of codes by bytes and add the products to sums."""
@@ -168,8 +168,8 @@ class BlockwiseSpace(Space):
     def estimate(self, k: Point) -> Column:
         """Cycles of one code of a word, over all tiles."""
         sums = k.rows * k.vectors
-        products, unpacking = (1, UNPACKING) if self.roles.dot is None else (DOT, UNPACKING - 1)
-        operations = products * sums + unpacking * k.vectors + k.rows / UNITS
+        products = 1 if self.roles.dot is None else DOT
+        operations = products * sums + UNPACKING * k.vectors + k.rows / UNITS
         step = most(most(operations / UNITS, sums / MULTIPLIERS), LATENCY)
         tiles = ceil_div(self.height, k.rows) * ceil_div(self.width, k.vectors * self.lanes)
         return tiles * step
