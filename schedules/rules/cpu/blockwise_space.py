@@ -162,8 +162,8 @@ class BlockwiseSpace(Space):
         return ("rows", "vectors")
 
     def valid(self, k: Point) -> Column:
-        """Sums of a block, a vector of codes, a mask and a broadcast are in registers."""
-        return k.rows * k.vectors + 3 <= self.facts.registers
+        """Sums of a block, vectors of factors, a mask and a broadcast are in registers."""
+        return k.rows * k.vectors + k.vectors + 2 <= self.facts.registers
 
     def estimate(self, k: Point) -> Column:
         """Cycles of one code of a word, over all tiles."""
