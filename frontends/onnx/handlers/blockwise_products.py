@@ -5,21 +5,19 @@ rows.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from tcopt.dialects import graph
-from tcopt.dialects.graph.contraction.blockwise_matmul import PANEL, WORD
 from tcopt.frontends.onnx.context.context import NodeContext, count_of
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.blockwise_matrices import CodeMatrix, packed
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.indexing import check_range
-from tcopt.frontends.onnx.handlers.shaping import reshaped, transposed
+from tcopt.frontends.onnx.handlers.shaping import reshaped
 
 _INT8 = 4
 """Accuracy level at which data may be rounded to 8 bits, block by block."""
-
-UI32 = IntegerType(WORD, Signedness.UNSIGNED)
 
 
 @handler("com.microsoft.MatMulNBits")
@@ -39,30 +37,19 @@ def matmul_n_bits(ctx: NodeContext) -> SSAValue:
     ctx.check(
         ctx.rank(x) > 0 and ctx.shape(x)[-1] == depth, f"the data should have K = {depth} columns"
     )
-    if ctx.optional_input(4) is not None:
-        ctx.unsupported("a g_idx, which puts rows in another order, is not supported")
     blocks = -(-depth // size)
     wanted = columns * blocks * size * bits // 8
     codes, scales = ctx.input(1), ctx.input(2)
     is_bytes = ctx.builder.dtype_of(codes) == np.uint8
     ctx.check(is_bytes and count_of(codes) == wanted, f"b should be {wanted} bytes")
     ctx.check(count_of(scales) == columns * blocks, f"there should be {columns * blocks} scales")
-    words = size * bits // WORD
-    codes = reshaped(ctx, codes, (columns, blocks, words, WORD // 8))
-    codes = ctx.emit(graph.BitcastOp(codes, UI32))
-    matrix = [codes, _short(ctx, reshaped(ctx, scales, (columns, blocks)))]
-    if (zeros := _zeros(ctx, columns, blocks, bits)) is not None:
-        matrix.append(zeros)
-    panels = [_panels(ctx, each) for each in matrix]
-    lead = ctx.shape(x)[:-1]
-    rows = x if lead else reshaped(ctx, x, (1, depth))
-    if missing := blocks * size - depth:
-        nothing = [0] * (ctx.rank(rows) - 1)
-        rows = ctx.emit(graph.PadOp(rows, low=[*nothing, 0], high=[*nothing, missing]))
-    rounded = ctx.get_int("accuracy_level", 0) == _INT8
-    options = {"bits": bits, "columns": columns, "rounded": rounded}
-    result = ctx.emit(graph.BlockwiseMatmulOp(rows, *panels, **options))
-    result = result if lead else reshaped(ctx, result, (columns,))
+    codes = reshaped(ctx, codes, (columns, blocks, size * bits // 8))
+    if ctx.optional_input(4) is not None:
+        ctx.check(depth == blocks * size, "with a g_idx, all blocks should be full")
+        codes, x = _in_groups(ctx, codes, x, bits)
+    scales = reshaped(ctx, scales, (columns, blocks))
+    matrix = CodeMatrix(codes, scales, _zeros(ctx, columns, blocks, bits), bits)
+    result = matrix.product(ctx, x, rounded=ctx.get_int("accuracy_level", 0) == _INT8)
     bias = ctx.optional_input(5)
     return result if bias is None else ctx.emit(graph.AddOp(result, bias))
 
@@ -114,14 +101,23 @@ def gather_block_quantized(ctx: NodeContext) -> SSAValue:
     return cast(ctx, result, ctx.element(scales))
 
 
-def _short(ctx: NodeContext, scales: SSAValue) -> SSAValue:
-    """Store f32 scales that f16 represents exactly as f16."""
-    values = ctx.builder.value_of(scales)
-    if values is None or values.dtype != np.float32:
-        return scales
-    with np.errstate(over="ignore"):
-        short = values.astype(np.float16)
-    return ctx.array(short) if np.array_equal(short.astype(np.float32), values) else scales
+def _in_groups(
+    ctx: NodeContext, codes: SSAValue, x: SSAValue, bits: int
+) -> tuple[SSAValue, SSAValue]:
+    """Order the codes [N, blocks, bytes] and the columns of x by the block of each row of the
+    matrix, which the operand g_idx says."""
+    columns, blocks, count = ctx.shape(codes)
+    size = count * 8 // bits
+    groups = ctx.constant(4, "the order of rows")
+    is_whole = groups.shape == (blocks * size,) and groups.min(initial=0) >= 0
+    is_whole = is_whole and (np.bincount(groups, minlength=blocks) == size).all()
+    if not is_whole:
+        ctx.unsupported(f"a g_idx of groups that have other sizes than {size} is not supported")
+    order = ctx.array(np.argsort(groups, kind="stable").astype(np.int64))
+    each = reshaped(ctx, _unpacked(ctx, codes, bits), (columns, blocks * size))
+    each = reshaped(ctx, ctx.emit(graph.GatherOp(each, order, axis=1)), (columns, blocks, size))
+    moved = ctx.emit(graph.GatherOp(x, order, axis=ctx.rank(x) - 1))
+    return packed(ctx, each, bits), moved
 
 
 def _zeros(ctx: NodeContext, columns: int, blocks: int, bits: int) -> SSAValue | None:
@@ -150,13 +146,3 @@ def _unpacked(ctx: NodeContext, codes: SSAValue, bits: int) -> SSAValue:
     each = ctx.emit(graph.ShiftRightOp(bytes_, ctx.array(shifts)))
     each = ctx.emit(graph.AndOp(each, ctx.array(np.array((1 << bits) - 1, np.uint8))))
     return reshaped(ctx, each, (*lead, count * (8 // bits)))
-
-
-def _panels(ctx: NodeContext, rows: SSAValue) -> SSAValue:
-    """Arrange rows [N, ...] as panels [panels, ..., PANEL], padded with zeros."""
-    count, *rest = ctx.shape(rows)
-    if missing := -count % PANEL:
-        nothing = [0] * len(rest)
-        rows = ctx.emit(graph.PadOp(rows, low=[0, *nothing], high=[missing, *nothing]))
-    panels = reshaped(ctx, rows, ((count + missing) // PANEL, PANEL, *rest))
-    return transposed(ctx, panels, [0, *range(2, len(rest) + 2), 1])

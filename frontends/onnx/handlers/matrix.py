@@ -9,12 +9,17 @@ from xdsl.ir import Attribute, SSAValue
 from tcopt.dialects import graph
 from tcopt.frontends.onnx.context.context import NodeContext
 from tcopt.frontends.onnx.context.registry import handler
+from tcopt.frontends.onnx.handlers.blockwise_matrices import dequantized
+from tcopt.frontends.onnx.handlers.shaping import transposed
 
 
 @handler("MatMul")
 def matmul(ctx: NodeContext) -> SSAValue:
     """Matrix product as in numpy: a vector is a row on the left and a column on the right."""
-    return product(ctx, ctx.input(0), ctx.input(1))
+    lhs, rhs = ctx.input(0), ctx.input(1)
+    if (codes := dequantized(ctx, rhs, by_columns=False)) is not None:
+        return codes.product(ctx, lhs)
+    return product(ctx, lhs, rhs)
 
 
 def product(
@@ -48,9 +53,11 @@ def gemm_of(ctx: NodeContext) -> SSAValue:
     """Emit Gemm for a node's operands and attributes."""
     a, b, c = ctx.input(0), ctx.input(1), ctx.optional_input(2)
     ctx.check(ctx.rank(a) == 2 and ctx.rank(b) == 2, "a and b should be matrices")
-    result = ctx.emit(
-        graph.MatmulOp(a, b, transpose_a=ctx.get_bool("transA"), transpose_b=ctx.get_bool("transB"))
-    )
+    swap_a, swap_b = ctx.get_bool("transA"), ctx.get_bool("transB")
+    if (codes := dequantized(ctx, b, by_columns=swap_b)) is not None:
+        result = codes.product(ctx, transposed(ctx, a, (1, 0)) if swap_a else a)
+    else:
+        result = ctx.emit(graph.MatmulOp(a, b, transpose_a=swap_a, transpose_b=swap_b))
     result = _scaled(ctx, result, ctx.get_float("alpha"))
     if c is None or ctx.get_float("beta") == 0.0:
         return result

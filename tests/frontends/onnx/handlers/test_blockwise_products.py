@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import f16, f32
 
 import tcopt
-from models.checks import check_model, run_reference
+from models.checks import check_model, run_imported, run_reference
 from tcopt.dialects.graph import BlockwiseMatmulOp
 from tcopt.dialects.graph.core.types import element_type
 from tcopt.frontends.onnx import import_model
@@ -143,10 +143,84 @@ def test_what_does_not_fit(rng: np.random.Generator):
     model.graph.node[0].attribute[2].i = 3
     with pytest.raises(ImportModelError, match="3 bits"):
         import_model(model)
-    model, _ = model_of(rng, (1,), 64, 32, bias=True)
-    model.graph.node[0].input[4] = "bias"
+    model, _ = model_of(rng, (1,), 64, 32)
+    model.graph.node[0].input[4] = "groups"
+    model.graph.initializer.append(numpy_helper.from_array(np.zeros(64, np.int32), "groups"))
     with pytest.raises(UnsupportedError, match="g_idx"):
         import_model(model)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_rows_in_groups(bits: int, rng: np.random.Generator):
+    """Rows of the matrix in any order, each with the scale and zero point of its group."""
+    model, feeds = model_of(rng, (3,), 96, 40, bits=bits, zeros="bytes")
+    groups = rng.permutation(np.arange(96, dtype=np.int32) // 32)
+    model.graph.initializer.append(numpy_helper.from_array(groups, "groups"))
+    model.graph.node[0].input[4:] = ["groups"]
+    x, weights = feeds["x"], {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
+    parts = [weights["b"] >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    codes = np.stack(parts, -1).reshape(40, 96).astype(np.float32)
+    zeros = weights["zeros"].reshape(40, -1)
+    zeros = np.stack([zeros >> shift & ((1 << bits) - 1) for shift in range(0, 8, bits)], -1)
+    zeros = zeros.reshape(40, -1)[:, groups]
+    matrix = (codes - zeros) * weights["scales"].reshape(40, 3)[:, groups]
+    (result,) = run_imported(model, feeds)
+    np.testing.assert_allclose(result, x @ matrix.T, rtol=1e-4, atol=1e-4)
+
+
+def dequantized_model(kind: str, zero: bool, by_columns: bool, rng: np.random.Generator):
+    """Return a model of a DequantizeLinear by blocks before a product, and feeds."""
+    depth, columns, size = 64, 40, 32
+    low, high = (0, 16) if kind.endswith("INT4") else (0, 256)
+    low, high = (low, high) if kind.startswith("U") else (low - high // 2, high // 2)
+    element = TensorProto.DataType.Value(kind)
+
+    def held(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(array.T if by_columns else array)
+
+    def tensor(name: str, rows: int) -> TensorProto:
+        values = held(rng.integers(low, high, (rows, columns)))
+        return helper.make_tensor(name, element, values.shape, values.ravel().tolist())
+
+    scales = held(rng.uniform(0.01, 0.1, (depth // size, columns)).astype(np.float32))
+    stored = [tensor("q", depth), numpy_helper.from_array(scales, "s")]
+    stored += [tensor("z", depth // size)] if zero else []
+    names, axis = [each.name for each in stored], int(by_columns)
+    nodes = [helper.make_node("DequantizeLinear", names, ["w"], axis=axis, block_size=size)]
+    nodes.append(helper.make_node("Gemm" if by_columns else "MatMul", ["x", "w"], ["y"]))
+    if by_columns:
+        nodes[-1].attribute.append(helper.make_attribute("transB", 1))
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, depth])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, columns])
+    graph = helper.make_graph(nodes, "g", [x], [y], stored)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    return model, {"x": rng.standard_normal((3, depth)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("kind", ["UINT4", "INT4", "UINT8", "INT8"])
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_dequantized_by_blocks(kind: str, zero: bool, by_columns: bool, rng: np.random.Generator):
+    """The product reads the codes of a constant matrix that a DequantizeLinear computes."""
+    model, feeds = dequantized_model(kind, zero, by_columns, rng)
+    (op,) = matrices_of(model)
+    assert op.bits.value.data == (8 if kind.endswith("8") else 4)
+    assert (op.zeros is None) == (not zero and not kind.startswith("U"))
+    check_model(model, feeds, 1e-5)
+
+
+def test_other_matrices_stay_as_they_are(rng: np.random.Generator):
+    """Codes that are an input of the model, or a scale for each column, are dequantised."""
+    model, _ = dequantized_model("INT8", False, False, rng)
+    codes = model.graph.initializer.pop(0)
+    model.graph.input.append(helper.make_tensor_value_info("q", codes.data_type, codes.dims))
+    assert not matrices_of(model)
+    model, _ = dequantized_model("INT8", False, False, rng)
+    scales = numpy_helper.to_array(model.graph.initializer[1])[0]
+    model.graph.initializer[1].CopyFrom(numpy_helper.from_array(scales, "s"))
+    model.graph.node[0].attribute[1].i = 0
+    model.graph.node[0].attribute[0].i = 1
+    assert not matrices_of(model)
 
 
 @pytest.mark.parametrize("bits", [4, 8])
