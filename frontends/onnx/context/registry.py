@@ -7,7 +7,8 @@ A handler turns one ONNX node into graph ops:
         x = ctx.input(0)
         ...
 
-It is registered for opset versions with `since` <= version < `until`, so an operator whose
+A handler that returns None leaves the node to the operator's function in ONNX's schema. A handler
+is registered for opset versions with `since` <= version < `until`, so an operator whose
 semantics changed has a handler for each version. All modules of `tcopt.frontends.onnx.handlers` are
 imported automatically: a new operator is a new file there.
 """
@@ -26,7 +27,7 @@ from tcopt.support.registries.registration import Registry
 if TYPE_CHECKING:
     from tcopt.frontends.onnx.context.context import NodeContext
 
-HandlerResult = SSAValue | Sequence[SSAValue | None]
+HandlerResult = SSAValue | Sequence[SSAValue | None] | None
 Handler = Callable[["NodeContext"], HandlerResult]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 

@@ -58,7 +58,7 @@ def causal(
     window: int | None = None,
     *,
     repeats: int = 1,
-    past: SSAValue | None = None,
+    past: SSAValue | int | None = None,
 ) -> SSAValue:
     """Return the causal mask of the last `length` of `total` positions, computed from indices.
 
@@ -66,26 +66,36 @@ def causal(
         x: tensor with the element type of the mask.
         window: number of positions, up to its own, that each may attend to.
         repeats: number of times that the rows are repeated, one after the other.
-        past: position of the first row in each sequence, i64 [batch]; by default total - length.
+        past: position of the first row, a number or for each sequence, i64 [batch]; by default
+            total - length.
 
     Returns:
-        The mask [repeats * length, total]; [batch, 1, repeats * length, total] with `past`.
+        The mask [repeats * length, total]; [batch, 1, repeats * length, total] if the first
+        position differs.
     """
     dtype = ctx.builder.dtype_of(x)
     least = float(np.finfo(dtype).min) if dtype.kind == "f" else -3e38
-    first = total - length if past is None else 0
-    own = reshaped(ctx, ctx.positions(length, start=first), (1, length))
-    if repeats > 1:
-        own = ctx.emit(graph.BroadcastToOp(own, (repeats, length)))
-    own = reshaped(ctx, own, (repeats * length, 1))
-    if past is not None:
-        own = ctx.emit(graph.AddOp(own, reshaped(ctx, past, (ctx.shape(past)[0], 1, 1, 1))))
+    own = row_positions(ctx, length, total - length if past is None else past, repeats)
     other = ctx.positions(total)
     kept = ctx.emit(graph.CompareOp(other, own, predicate="le"))
     if window is not None:
         end = ctx.emit(graph.SubOp(own, ctx.literal(window, own)))
         kept = ctx.emit(graph.AndOp(kept, ctx.emit(graph.CompareOp(other, end, predicate="gt"))))
     return added_where(ctx, kept, x, least)
+
+
+def row_positions(
+    ctx: NodeContext, length: int, past: SSAValue | int, repeats: int = 1
+) -> SSAValue:
+    """Return the positions of the rows of `causal`, [repeats * length, 1] or [batch, 1, ..., 1]."""
+    each = isinstance(past, SSAValue)
+    own = reshaped(ctx, ctx.positions(length, start=0 if each else past), (1, length))
+    if repeats > 1:
+        own = ctx.emit(graph.BroadcastToOp(own, (repeats, length)))
+    own = reshaped(ctx, own, (repeats * length, 1))
+    if not each:
+        return own
+    return ctx.emit(graph.AddOp(own, reshaped(ctx, past, (ctx.shape(past)[0], 1, 1, 1))))
 
 
 def by_groups(ctx: NodeContext, x: SSAValue, groups: int) -> SSAValue:

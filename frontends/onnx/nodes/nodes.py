@@ -269,11 +269,12 @@ class NodeImporter:
             texts = schema.check_types([value and value.type for value in present], where, given)
             if handle is not None:
                 results = self._handle(handle, node, schema, present, where)
-                if any(texts):
+                if results is not None and any(texts):
                     last = len(texts) - 1
                     found = enumerate(results)
                     known.update(v for n, v in found if v is not None and texts[min(n, last)])
-                return results
+                if results is not None:
+                    return results
         body = standard_body(node, schema, opset, operands)
         if body is None:
             raise _unsupported(name, opset, where)
@@ -316,7 +317,7 @@ class NodeImporter:
         schema: NodeSchema,
         operands: list[SSAValue | None],
         where: str,
-    ) -> Sequence[SSAValue | None]:
+    ) -> Sequence[SSAValue | None] | None:
         context = NodeContext(node, schema, operands, self.builder, self.opset, where)
         try:
             results = handle(context)

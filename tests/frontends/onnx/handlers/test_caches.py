@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto
 
 import tcopt
-from models.checks import assert_close, reference_of
+from models.checks import assert_close, check_model, reference_of
 from models.sized_checks import check_at_sizes
 from tcopt.dialects.graph import BroadcastToOp
 from tcopt.dialects.graph.core.constant import ConstantOp
@@ -127,15 +127,6 @@ def test_rotary_positions_follow_the_past(room: int | None):
     if room is not None:
         del dims["past_sequence_length"]
     check_at_sizes(model, dims, cases(room, cos=np.cos(angles), sin=np.sin(angles)))
-
-
-def test_keys_are_not_repeated_and_masks_are_not_constants():
-    module = import_model(grouped("past_sequence_length"), dims=DIMS)
-    least = GROUPS * SIZE
-    for op in module.walk():
-        if isinstance(op, ConstantOp):
-            assert math.prod(shape_of(op.result)) <= least
-        assert not isinstance(op, BroadcastToOp) or len(shape_of(op.result)) < 4
 
 
 def test_cache_in_a_room_is_updated_in_place():
@@ -284,3 +275,31 @@ def test_other_attentions(text: str):
         (sizes, _feeds_of(names, *step)) for (sizes, _), step in zip(cases(), STEPS, strict=True)
     ]
     check_at_sizes(model, dims, sized)
+
+
+@pytest.mark.parametrize("form", ["grouped", "standard"])
+def test_keys_are_not_repeated_and_masks_are_not_constants(form: str):
+    model = grouped("past_sequence_length") if form == "grouped" else parsed(_STANDARD)
+    names = {dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim}
+    module = import_model(model, dims={n: given for n, given in DIMS.items() if n in names})
+    least = GROUPS * SIZE
+    for op in module.walk():
+        if isinstance(op, ConstantOp):
+            assert math.prod(shape_of(op.result)) <= least
+        assert not isinstance(op, BroadcastToOp) or len(shape_of(op.result)) < 4
+
+
+@pytest.mark.parametrize("attributes", ["", "<is_causal = 1, softcap = 2.0>"])
+def test_other_forms_are_left_to_the_function(attributes: str):
+    """Heads share keys; a mask and a bound on scores are only known to ONNX's function."""
+    model = parsed(f"""<ir_version: 11, opset_import: ["" : 23]>
+    layer (float[1,{HEADS},3,{SIZE}] q, float[1,{GROUPS},5,{SIZE}] k, float[1,{GROUPS},5,{SIZE}] v,
+           bool[3,5] mask) => (float y) {{ y = Attention{attributes}(q, k, v, mask) }}""")
+    rng = np.random.default_rng(0)
+    feeds = {
+        n: normal(rng, 1, h, count, SIZE)
+        for n, h, count in (("q", HEADS, 3), ("k", GROUPS, 5), ("v", GROUPS, 5))
+    }
+    mask = rng.random((3, 5)) < 0.7
+    mask[:, 0] = True
+    check_model(model, {**feeds, "mask": mask})
