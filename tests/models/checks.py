@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import onnxruntime
@@ -71,7 +71,7 @@ def reference_of(model: ModelProto) -> Reference:
     options = exact_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    return lambda feeds: [np.asarray(value) for value in session.run(None, dict(feeds))]
+    return lambda feeds: cast("list[np.ndarray]", session.run(None, dict(feeds)))
 
 
 def run_reference(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
