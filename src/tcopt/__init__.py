@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tcopt.compiler import compile, pipeline
+    from tcopt.compiler.versions import show_versions
     from tcopt.dialects.te import api as te
     from tcopt.runtime import Cancellation, Model, Session, load
     from tcopt.runtime.kit.export import export_kit
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "compile": "tcopt.compiler",
     "pipeline": "tcopt.compiler",
+    "show_versions": "tcopt.compiler.versions",
     "Cancellation": "tcopt.runtime",
     "Model": "tcopt.runtime",
     "Session": "tcopt.runtime",
@@ -62,6 +64,7 @@ __all__ = [
     "load",
     "pipeline",
     "quantize",
+    "show_versions",
     "te",
     "tune",
 ]

@@ -49,19 +49,13 @@ class _PrintVersions(argparse.Action):
 
 def version_text() -> str:
     """Return the version of tcopt and, on a second line, the versions of its libraries."""
-    import platform
-    from importlib.metadata import version
+    from tcopt.compiler.versions import versions
 
-    import llvmlite
-    from llvmlite import binding
-
-    import tcopt
-
-    llvm = ".".join(map(str, binding.llvm_version_info))
-    libraries = ", ".join(f"{name} {version(name)}" for name in ("xdsl", "onnx", "numpy"))
+    found = versions()
+    libraries = ", ".join(f"{name} {found[name]}" for name in ("xdsl", "onnx", "numpy"))
     return (
-        f"tcopt {tcopt.__version__} (Python {platform.python_version()})\n"
-        f"llvmlite {llvmlite.__version__} (LLVM {llvm}), {libraries}"
+        f"tcopt {found['tcopt']} (Python {found['Python']})\n"
+        f"llvmlite {found['llvmlite']} (LLVM {found['LLVM']}), {libraries}"
     )
 
 

@@ -30,3 +30,10 @@ def test_dir_lists_what_is_imported_on_first_use() -> None:
     assert dir(tcopt) == sorted(tcopt.__all__)
     for name in ("compile", "load", "Model", "te"):
         assert getattr(tcopt, name) is not None
+
+
+def test_versions_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    tcopt.show_versions()
+    shown = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert shown["tcopt"] == tcopt.__version__
+    assert {"Python", "system", "CPU", "LLVM", "llvmlite", "xdsl", "onnx", "numpy"} <= shown.keys()
