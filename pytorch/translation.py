@@ -26,6 +26,7 @@ from torch.export.graph_signature import (
 from torch.utils._pytree import tree_structure
 
 from tcopt.support.errors import UnsupportedError
+from tcopt.torch.decompositions import decomposed
 
 OPSET = 23
 """Version of the ONNX operators: the first one with attention as an operator."""
@@ -94,6 +95,8 @@ def translate(program: ExportedProgram) -> Translated:
         OverwritesState: it overwrites parameters or buffers.
         UnsupportedError: PyTorch has no ONNX form of an operator.
     """
+    with _quiet():
+        program = decomposed(program)
     specs = program.graph_signature.output_specs
     given = [spec.arg for spec in specs if spec.kind is OutputKind.USER_OUTPUT]
     updated: list[str] = []
