@@ -66,6 +66,7 @@ def descriptor_text(
                 for n, s in enumerate(symbols)
             ),
         ),
+        *_array("int32_t is_checked", (str(int(s in first.checked_sizes)) for s in first.defined)),
         *_equations(solved),
         *_array(
             "tcopt_check checks",
@@ -78,7 +79,7 @@ def descriptor_text(
         f"  {len(inputs)}, {len(outputs)}, {len(first.keys)}, {len(first.checks)},",
         f"  {len(solved)}, {len(programs)},",
         f"  {len(first.sizes)}, {len(first.defined)},",
-        "  inputs, outputs, sizes, equations, checks, levels,",
+        "  inputs, outputs, sizes, is_checked, equations, checks, levels,",
         f"  {'tcopt_image' if embedded else 'NULL'}, {image.bytes}u,",
         f"  {_bytes(image.digest)}, &state,",
         "};",

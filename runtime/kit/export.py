@@ -175,7 +175,15 @@ def _check_alike(programs: Sequence[Program]) -> None:
     for other in programs[1:]:
         same = all(
             getattr(first, name) == getattr(other, name)
-            for name in ("inputs", "outputs", "keys", "counts", "checks", "defined")
+            for name in (
+                "inputs",
+                "outputs",
+                "keys",
+                "counts",
+                "checks",
+                "defined",
+                "checked_sizes",
+            )
         )
         if not same or list(first.sizes) != list(other.sizes):
             raise InputError(

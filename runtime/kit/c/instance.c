@@ -333,10 +333,10 @@ tcopt_status tcopt_run(tcopt_instance *instance) {
     return status;
   bind_others(instance);
   status = call(instance);
+  // Sizes are clamped to their ranges, so other checks may have failed because of them.
+  if (status == TCOPT_OK)
+    status = take_computed_sizes(instance);
   if (status == TCOPT_OK)
     status = test_checks(instance);
-  const tcopt_descriptor *descriptor = instance->model->descriptor;
-  for (int32_t i = 0; status == TCOPT_OK && i < descriptor->computed_count; i++)
-    instance->values[descriptor->size_count + i] = instance->computed[i];
   return status;
 }

@@ -78,6 +78,7 @@ struct tcopt_descriptor {
   int32_t size_count, computed_count;
   const tcopt_tensor *inputs, *outputs;
   const tcopt_size *sizes;
+  const int32_t *is_checked; // whether a run checks the range of each computed size
   const tcopt_equation *equations;
   const tcopt_check *checks;
   const tcopt_level *levels; // the best first
@@ -147,6 +148,7 @@ HIDDEN Interval evaluate(const tcopt_descriptor *descriptor, const int64_t *form
 HIDDEN Interval extent_of(const tcopt_descriptor *descriptor, const tcopt_extent *extent,
                           const int64_t *values);
 HIDDEN tcopt_status solve_sizes(tcopt_instance *instance);
+HIDDEN tcopt_status take_computed_sizes(tcopt_instance *instance);
 
 // weights.c
 HIDDEN tcopt_status check_weights(const tcopt_descriptor *descriptor, const tcopt_level *level,

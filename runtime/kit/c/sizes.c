@@ -153,3 +153,16 @@ tcopt_status solve_sizes(tcopt_instance *instance) {
     status = check_shape(instance, i);
   return status;
 }
+
+// Takes the values of the sizes that a run has computed; some have to be in their ranges.
+tcopt_status take_computed_sizes(tcopt_instance *instance) {
+  const tcopt_descriptor *descriptor = instance->model->descriptor;
+  for (int32_t i = 0; i < descriptor->computed_count; i++) {
+    const tcopt_size *size = &descriptor->sizes[descriptor->size_count + i];
+    int64_t value = instance->computed[i];
+    if (descriptor->is_checked[i] && !is_legal(size, value))
+      return refuse_size(size, value);
+    instance->values[descriptor->size_count + i] = value;
+  }
+  return TCOPT_OK;
+}

@@ -215,3 +215,17 @@ def test_seeds(tmp_path: Path):
     model = tcopt.compile(parsed("() => (float[100] y) { y = RandomNormal<shape = [100]>() }"))
     program = Kit.of(model, tmp_path).build(_SEEDS, "seeds")
     subprocess.run([str(program)], check=True)
+
+
+def test_sizes_that_are_values(tmp_path: Path):
+    """A value beyond the range that the kit is compiled for is an error."""
+    text = """(int64 limit) => (int64[count] y) {
+      first = Constant<value = int64 {0}>()
+      step = Constant<value = int64 {1}>()
+      y = Range(first, limit, step)
+    }"""
+    kit = Kit.of(tcopt.compile(parsed(text), dims={"count": (0, 9)}), tmp_path)
+    kit.check(*({"limit": np.array(limit)} for limit in (0, 5, 9)))
+    with pytest.raises(KitError) as caught:
+        kit.run({"limit": np.array(10)})
+    assert caught.value.status == "INVALID_SHAPE"
