@@ -36,8 +36,10 @@ address_of = _fastest()
 
 
 def span_of(array: Array) -> tuple[int, int]:
-    """Return the address of an array's first byte, and that after its last byte."""
-    if not array.flags.c_contiguous:
-        return np.lib.array_utils.byte_bounds(array)
+    """Return the lowest address of an array with elements, and that after its last byte."""
     start = address_of(array)
-    return start, start + array.nbytes
+    if array.flags.c_contiguous:
+        return start, start + array.nbytes
+    steps = [(n - 1) * stride for n, stride in zip(array.shape, array.strides, strict=True)]
+    low, high = sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps)
+    return start + low, start + high + array.itemsize

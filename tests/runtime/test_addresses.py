@@ -26,3 +26,10 @@ def test_where_objects_lie_elsewhere_numpy_is_asked(monkeypatch):
 def test_other_interpreters_are_not_read(monkeypatch):
     monkeypatch.setattr(addresses.sys, "implementation", type("Other", (), {"name": "other"}))
     assert addresses._fastest() is addresses._asked
+
+
+def test_spans_are_those_of_numpy():
+    whole = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    views = (whole, whole[:, :2], whole[:, ::-2, 1:], whole.T, whole[::-1], whole[:1, 1:2, :3])
+    for array in views:
+        assert addresses.span_of(array) == np.lib.array_utils.byte_bounds(array)
