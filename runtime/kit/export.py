@@ -169,22 +169,15 @@ def _check_needs_no_host(program: Program) -> None:
         )
 
 
+_SHARED = ("inputs", "outputs", "keys", "counts", "checks", "defined", "checked_sizes")
+"""Attributes that the programs of a model for several CPUs have in common."""
+
+
 def _check_alike(programs: Sequence[Program]) -> None:
     """Check that programs have the same arguments, and are for different CPUs."""
     first = programs[0]
     for other in programs[1:]:
-        same = all(
-            getattr(first, name) == getattr(other, name)
-            for name in (
-                "inputs",
-                "outputs",
-                "keys",
-                "counts",
-                "checks",
-                "defined",
-                "checked_sizes",
-            )
-        )
+        same = all(getattr(first, name) == getattr(other, name) for name in _SHARED)
         if not same or list(first.sizes) != list(other.sizes):
             raise InputError(
                 f"the programs for {first.target.cpu} and {other.target.cpu} have different inputs "
