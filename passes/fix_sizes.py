@@ -36,6 +36,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop, te
 from tcopt.dialects.graph.core.donation import rooms_of, set_rooms
 from tcopt.dialects.graph.core.types import as_extents
+from tcopt.dialects.origins import number_attribute
 from tcopt.dialects.size import (
     DefineOp,
     DimsAttr,
@@ -348,6 +349,8 @@ def _fixed(attribute: Attribute, values: Values) -> Attribute:
             return ArrayAttr([_fixed(each, values) for each in attribute])
         case DictionaryAttr():
             return DictionaryAttr({k: _fixed(v, values) for k, v in attribute.data.items()})
+        case DimsAttr(extents=(extent,)):
+            return number_attribute(substitute_size(extent, values))
         case _:
             return attribute
 

@@ -30,7 +30,8 @@ from tcopt.dialects.graph.core.donation import (
     rooms_of,
     size_ranges,
 )
-from tcopt.dialects.size import DimsAttr, buffer_types, extents_of, function_symbols
+from tcopt.dialects.origins import number_in, origin_in
+from tcopt.dialects.size import buffer_types, extents_of, function_symbols
 from tcopt.passes.kernel.checks.instrument import PROFILE
 from tcopt.runtime.description import argument_facts
 from tcopt.runtime.host_calls import HostCall, as_code_has_it
@@ -39,7 +40,6 @@ from tcopt.runtime.profile import TimedKernel
 from tcopt.runtime.program import Program, pack_weights
 from tcopt.runtime.specs import TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.data.dtypes import numpy_dtype
 from tcopt.support.data.strings import TEXT
 from tcopt.support.data.structures import Kind
@@ -53,7 +53,6 @@ from tcopt.support.host.host_calls import (
 )
 from tcopt.support.host.host_functions.registry import Form
 from tcopt.support.ir.literals import Integers, integers
-from tcopt.support.ir.origins import Origin
 
 Array = NDArray[Any]
 
@@ -185,16 +184,10 @@ def timed_kernels(main: FuncOp) -> list[TimedKernel] | None:
 def _timed_kernel(entry: DictionaryAttr) -> TimedKernel:
     kernel, size, parallel = (entry.data[name] for name in ("kernel", "bytes", "parallel"))
     assert isinstance(kernel, StringAttr) and isa(parallel, IntegerAttr)
-    origin, many = Origin.of(entry), bool(parallel.value.data)
-    return TimedKernel(kernel.data, origin, _number(size), many, turns=_number(entry.data["turns"]))
-
-
-def _number(value: Attribute) -> Extent:
-    """Return the number or size in an attribute."""
-    if isinstance(value, DimsAttr):
-        return value.extents[0]
-    assert isa(value, IntegerAttr)
-    return value.value.data
+    origin, many = origin_in(entry), bool(parallel.value.data)
+    return TimedKernel(
+        kernel.data, origin, number_in(size), many, turns=number_in(entry.data["turns"])
+    )
 
 
 def main_of(module: ModuleOp) -> FuncOp:

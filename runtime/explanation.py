@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tcopt.runtime.profile import TimedKernel, staged_calls
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.remarks import Remark
 
 
@@ -51,12 +52,12 @@ class Explanation:
     def of(cls, calls: Sequence[TimedKernel], remarks: Iterable[Remark]) -> Explanation:
         """Match remarks to calls, by the kernel's name or the nodes' names."""
         remarks = tuple(dict.fromkeys(remarks))
-        whole = sum(call.origin.work for call in calls) or 1
+        whole = sum(_work(call) for call in calls) or 1
         told = [tuple(r for r in remarks if _concerns(r, call)) for call in calls]
         taken = {remark for each in told for remark in each}
         return cls(
             tuple(
-                Decisions(call, call.origin.work / whole, each)
+                Decisions(call, _work(call) / whole, each)
                 for call, each in zip(calls, told, strict=True)
             ),
             tuple(remark for remark in remarks if remark not in taken),
@@ -70,10 +71,10 @@ class Explanation:
         parts = [cls.of(calls, remarks) for calls, remarks in stages]
         told = [each.remarks for part in parts for each in part.calls]
         calls = staged_calls([calls for calls, _ in stages])
-        whole = sum(call.origin.work for call in calls) or 1
+        whole = sum(_work(call) for call in calls) or 1
         return cls(
             tuple(
-                Decisions(call, call.origin.work / whole, remarks)
+                Decisions(call, _work(call) / whole, remarks)
                 for call, remarks in zip(calls, told, strict=True)
             ),
             tuple(dict.fromkeys(remark for part in parts for remark in part.others)),
@@ -91,6 +92,7 @@ class Explanation:
                 {
                     "kernel": each.call.kernel,
                     **asdict(each.call.origin),
+                    "work": _work(each.call),
                     "share": each.share,
                     "rule": each.call.rule,
                     "parallel": each.call.parallel,
@@ -100,6 +102,11 @@ class Explanation:
             ],
             "others": [asdict(remark) for remark in self.others],
         }
+
+
+def _work(call: TimedKernel) -> int:
+    """Return the number of scalar operations of a call, at the upper bounds of sizes."""
+    return upper_bound(call.origin.work)
 
 
 def _concerns(remark: Remark, call: TimedKernel) -> bool:

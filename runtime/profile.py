@@ -143,7 +143,7 @@ class Profile:
             us=median / 1e3,
             least_us=least / 1e3,
             share=share,
-            gflops=sum(call.origin.work * upper_bound(call.turns) for call in calls) / seconds,
+            gflops=sum(upper_bound(call.origin.work * call.turns) for call in calls) / seconds,
             gbps=sum(upper_bound(call.bytes * call.turns) for call in calls) / seconds,
             threads=first.threads or (self.threads if first.parallel else 1),
             slow=first.slow,
@@ -179,7 +179,7 @@ class Profile:
                     "ops": list(entry.ops),
                     "rule": entry.rule,
                     "threads": entry.threads,
-                    "work": call.origin.work,
+                    "work": upper_bound(call.origin.work),
                     "bytes": upper_bound(call.bytes),
                 }
                 events.append(_event(call.kernel, "kernel", begin - start, end - start, facts))
@@ -227,7 +227,12 @@ def _with_sizes(program: WholeProgram, feeds: Sequence[NDArray[Any]]) -> Sequenc
     shapes = tuple(feed.shape for feed in feeds)
     values = solved_sizes(program.sizes, program.inputs, shapes)
     return [
-        replace(call, bytes=substitute(call.bytes, values), turns=substitute(call.turns, values))
+        replace(
+            call,
+            origin=replace(call.origin, work=substitute(call.origin.work, values)),
+            bytes=substitute(call.bytes, values),
+            turns=substitute(call.turns, values),
+        )
         for call in calls
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from tcopt.runtime.explanation import Decisions, Explanation
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.remarks import Remark
 
 _WIDTH = 100
@@ -35,7 +36,7 @@ def _call(number: int, decisions: Decisions) -> list[str]:
     more = len(origin.nodes) - _NAMES_SHOWN
     lines = [
         f"{number}. {names}{f' and {more} more' if more > 0 else ''}: "
-        f"{decisions.share:.1%} of the work, {_work(origin.work)}",
+        f"{decisions.share:.1%} of the work, {_work(upper_bound(origin.work))}",
         *_entry("operators", " + ".join(origin.ops)),
         *_entry("result", ", ".join(origin.results)),
         *_entry("kernel", f"{call.kernel}, {'parallel' if call.parallel else 'one thread'}"),

@@ -16,15 +16,16 @@ from tcopt.compiler.units import kind_of
 from tcopt.dialects.graph import ReshapeOp
 from tcopt.dialects.graph.core.constant import ConstantOp
 from tcopt.dialects.graph.core.weights import release_weights
+from tcopt.dialects.origins import call_origin
 from tcopt.dialects.target import TARGET_ATTRIBUTE, TargetFacts
 from tcopt.dialects.te import CallOp, FuncOp
 from tcopt.frontends.onnx.importer import import_first_stage
 from tcopt.frontends.onnx.model.options import Source
 from tcopt.runtime.profile import Profile
 from tcopt.schedules.tuning.workloads import anchor_key, key_of, target_text, workload_text
+from tcopt.support.arithmetic.sizes import upper_bound
 from tcopt.support.data.dtypes import is_narrow, numpy_dtype
 from tcopt.support.errors import UnsupportedError
-from tcopt.support.ir.origins import call_origin
 from tcopt.support.pipelines.phases import Phase
 from tcopt.support.registries.target_registry import target_named
 from tcopt.support.syntax.canonical_text import base_name, compile_attributes, symbol_name
@@ -139,7 +140,7 @@ def tasks_in(module: ModuleOp, phases: Sequence[Phase]) -> list[Task]:
             kind=kind_of(alone).name,
             arguments=_arguments(function, here),
             phases=tuple((phase.name, phase.text) for phase in _phases(function, phases)),
-            work=call_origin(here[0]).work,
+            work=upper_bound(call_origin(here[0]).work),
             calls=len(here),
         )
     return list(tasks.values())

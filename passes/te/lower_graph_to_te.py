@@ -33,6 +33,7 @@ from tcopt.dialects.graph.core.forms import COUNTS_ON_ATTRIBUTE
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.core.weights import WeightStore, weights_of
+from tcopt.dialects.origins import ORIGIN, origin_attribute
 from tcopt.dialects.size import dims_attr, extents_of, sized_tensor
 from tcopt.dialects.target import TARGET_ATTRIBUTE, accelerator_of
 from tcopt.dialects.te import CallOp, FuncOp
@@ -43,7 +44,7 @@ from tcopt.dialects.te.scalar import storage_type
 from tcopt.dialects.te.tensor import Stage, Tensor, Uniform, topological
 from tcopt.support.arithmetic.sizes import Size, upper_bound
 from tcopt.support.errors import PassFailedError, UndecidedSize
-from tcopt.support.ir.origins import ORIGIN, Origin, node_names
+from tcopt.support.ir.origins import Origin, node_names
 from tcopt.support.ir.rewriting import erase, erase_unused
 from tcopt.support.locations import is_known
 from tcopt.support.memo import memo
@@ -86,7 +87,7 @@ def origin_of(unit: GroupUnit) -> Origin:
     nodes = dict.fromkeys(name for op in unit.body for name in node_names(op.location))
     kinds = tuple(op.name.partition(".")[2] for op in unit.body)
     results = tuple(_type_text(_tensor_type(value)) for value in unit.results)
-    return Origin(tuple(nodes), kinds, results, sum(upper_bound(op.work()) for op in unit.body))
+    return Origin(tuple(nodes), kinds, results, sum(op.work() for op in unit.body))
 
 
 def _type_text(type: TensorType[Attribute]) -> str:
@@ -198,7 +199,7 @@ class _Lowering:
         )
         call.location = unit.op.location
         if self.origins:
-            call.attributes[ORIGIN] = origin_of(unit).attribute()
+            call.attributes[ORIGIN] = origin_attribute(origin_of(unit))
         block = unit.op.parent
         assert block is not None
         block.insert_op_before(call, unit.op)

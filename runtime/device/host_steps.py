@@ -26,6 +26,7 @@ from xdsl.utils.hints import isa
 from tcopt.dialects import loop
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, GRID_SIZE, KERNEL, SIZED_GRID, sizes_of
 from tcopt.dialects.memory_sizes import element_bytes, memref_bytes
+from tcopt.dialects.origins import call_origin
 from tcopt.dialects.size import (
     BYTES,
     DimsAttr,
@@ -47,7 +48,6 @@ from tcopt.support.arithmetic.sizes import (
     upper_bound,
 )
 from tcopt.support.errors import PassFailedError
-from tcopt.support.ir.origins import call_origin
 
 _ONCE = (1, 1, 1)
 """Grid and block of a function without a thread mapping."""

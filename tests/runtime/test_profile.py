@@ -118,6 +118,20 @@ def test_models_with_open_shapes_are_profiled_for_the_feeds():
         assert entry.bytes == 8 * size
 
 
+def test_work_and_bytes_of_a_range_are_those_of_the_feeds():
+    net = Network("sized")
+    x = net.input("x", ["n", 24])
+    model = tcopt.compile(
+        net.model(**{net.add("MatMul", x, net.normal([24, 40], 0.2)): ["n", 40]}),
+        dims={"n": (1, 64)},
+    )
+    for size in (2, 64):
+        (entry,) = model.profile({"x": np.zeros((size, 24), np.float32)}, runs=1).kernels
+        assert entry.origin.work == 2 * 24 * 40 * size
+    (call,) = model.explain().as_json()["calls"]
+    assert call["work"] == 2 * 24 * 40 * 64
+
+
 def test_what_cannot_be_profiled(model, image, tmp_path):
     with pytest.raises(InputError, match="at least 1"):
         model.profile(image, runs=0)

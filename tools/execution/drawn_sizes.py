@@ -14,8 +14,9 @@ from tcopt.dialects.size import DefineOp, defined_symbols, extents_of
 from tcopt.dialects.target import target_facts_of
 from tcopt.interpreters import graph, te
 from tcopt.passes.fix_sizes import fix_sizes, free_symbols
+from tcopt.runtime.program_sizes import solved_sizes
+from tcopt.runtime.specs import TensorSpec
 from tcopt.support.arithmetic.size_terms import Symbol
-from tcopt.support.arithmetic.sizes import Size, solve, substitute, symbols_of
 from tcopt.support.errors import UnsupportedError
 from tcopt.tools.execution.executors import functions, inputs_of, level_of
 
@@ -39,7 +40,7 @@ def draw_sizes(
         given: inputs by name, whose shapes determine their sizes.
     """
     symbols = {symbol.name: symbol for symbol in free_symbols(module)}
-    known = _sizes_of(module, symbols.values(), given) if given and symbols else {}
+    known = _given_sizes(module, symbols.values(), given) if given and symbols else {}
     random = np.random.default_rng(seed)
     target = target_facts_of(module)
     lanes = _LANES if target is None or target.vectors is None else target.vectors.lanes(32)
@@ -66,26 +67,19 @@ def _numbers(symbol: Symbol, lanes: int, random: np.random.Generator) -> list[in
     return list(dict.fromkeys(min(max(n, low), high) * symbol.multiple for n in wanted))
 
 
-def _sizes_of(
+def _given_sizes(
     module: ModuleOp, symbols: Iterable[Symbol], given: Mapping[str, Array]
 ) -> dict[str, int]:
     """Return the sizes that the shapes of given inputs determine."""
     fixed = at_sizes(module, {symbol.name: symbol.low for symbol in symbols})
-    known: dict[str, int] = {}
-    for (_, function), (_, twin) in zip(
-        functions(module).items(), functions(fixed).items(), strict=True
-    ):
+    twins = functions(fixed).values()
+    specs: list[TensorSpec] = []
+    for function, twin in zip(functions(module).values(), twins, strict=True):
         arguments = function.regions[0].block.args
         for spec, argument in zip(inputs_of(fixed, twin), arguments, strict=False):
-            array = given.get(spec.name)
-            if array is None or not isinstance(argument.type, TensorType | MemRefType):
-                continue
-            for extent, number in zip(extents_of(argument.type), array.shape, strict=False):
-                left = substitute(extent, known)
-                if isinstance(left, Size) and len(symbols_of(left)) == 1:
-                    name, value = solve(left, number, {})
-                    known[name] = value
-    return known
+            if spec.name in given and isinstance(argument.type, TensorType | MemRefType):
+                specs.append(spec._replace(shape=extents_of(argument.type)))
+    return solved_sizes((), specs, tuple(given[spec.name].shape for spec in specs))
 
 
 def defined_sizes(

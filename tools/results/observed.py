@@ -22,11 +22,12 @@ from tcopt.dialects.graph.core.attributes import extents_in
 from tcopt.dialects.graph.core.donation import count_in
 from tcopt.dialects.graph.core.types import shape_of
 from tcopt.dialects.graph.movement.pad import PadOp
+from tcopt.dialects.origins import ORIGIN, origin_in
 from tcopt.interpreters.host_calls import host_call, module_strings, run_host_call
 from tcopt.passes.te.lower_graph_to_te import GroupUnit, origin_of, unit_of
 from tcopt.support.data.strings import strings_in
 from tcopt.support.errors import TcoptError, UnsupportedError
-from tcopt.support.ir.origins import ORIGIN, Origin
+from tcopt.support.ir.origins import Origin
 from tcopt.tools.execution.entry_arguments import entry_arguments
 from tcopt.tools.execution.executors import WEIGHTS, functions, output_names
 from tcopt.tools.execution.host_program import HostProgram
@@ -160,7 +161,7 @@ class _Run:
         written = [number for number, role in enumerate(roles) if role.is_written]
         limit = time_limit(work_of(function, self.functions), MACHINE_CODE, None, self.limit)
         handle = self.code.kernel(self.module, function, shuffled=False)
-        origin = Origin.of(cast(DictionaryAttr, op.attributes.get(ORIGIN, DictionaryAttr({}))))
+        origin = origin_in(cast(DictionaryAttr, op.attributes.get(ORIGIN, DictionaryAttr({}))))
         try:
             call_kernel(function, handle, arrays, written, again=True, limit=limit)
         except TcoptError as error:

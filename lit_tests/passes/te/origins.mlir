@@ -13,3 +13,11 @@ func.func @main(%x: tensor<8x4xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
   %z = graph.mul %y, %y : tensor<8x4xf32> loc("Mul_2")
   func.return %z : tensor<8x4xf32>
 }
+
+// The work of a range is a size.
+// CHECK-LABEL: func.func @rows
+// CHECK:       func.call @relu(%x, %{{.*}}, %n) {tcopt.origin = {nodes = ["Relu_3"], ops = ["relu"], results = ["nx4xf32"], work = #size.dims<4 * n[1:8]>}
+func.func @rows(%x: tensor<8x4xf32, #size.dims<n[1:8], 4>>) -> tensor<8x4xf32, #size.dims<n[1:8], 4>> attributes {size.symbols = #size.dims<n[1:8]>} {
+  %y = graph.relu %x : tensor<8x4xf32, #size.dims<n[1:8], 4>> loc("Relu_3")
+  func.return %y : tensor<8x4xf32, #size.dims<n[1:8], 4>>
+}

@@ -28,10 +28,10 @@ from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
+from tcopt.dialects.origins import call_origin, number_attribute, origin_attribute
 from tcopt.dialects.profile import ClockOp
-from tcopt.dialects.size import BYTES, TRIP, DimsAttr, dims_attr
-from tcopt.support.arithmetic.sizes import Extent, upper_bound
-from tcopt.support.ir.origins import call_origin
+from tcopt.dialects.size import BYTES, TRIP, DimsAttr
+from tcopt.support.arithmetic.sizes import Extent
 from tcopt.support.locations import set_location
 
 PROFILE = "tcopt.profile"
@@ -147,10 +147,10 @@ def _facts(call: func.CallOp, kernel: func.FuncOp | None) -> DictionaryAttr:
     return DictionaryAttr(
         {
             "kernel": StringAttr(call.callee.string_value()),
-            **origin.attribute().data,
+            **origin_attribute(origin).data,
             "bytes": size,
             "parallel": BoolAttr.from_bool(parallel),
-            "turns": dims_attr([turns]) or IntegerAttr(upper_bound(turns), i64),
+            "turns": number_attribute(turns),
         }
     )
 
