@@ -43,6 +43,22 @@ MODELS = {
         b = Compress<axis = 0>(x, d)
         y = Concat<axis = 0>(a, b)
     }""",
+    "rows of rows": """(float[12, 4] x, bool[12] c) => (int64[2, k] y) {
+        a = Compress<axis = 0>(x, c)
+        y = NonZero(a)
+    }""",
+    "half of two parts": """(float[12, 4] x, bool[12] c, bool[12] d) => (float[k, 4] y)
+        <int64[1] z = {0}, int64[1] one = {1}, int64[1] two = {2}> {
+        a = Compress<axis = 0>(x, c)
+        b = Compress<axis = 0>(x, d)
+        m = Concat<axis = 0>(a, b)
+        s = Shape(m)
+        n = Gather(s, z)
+        last = Sub(n, one)
+        half = Div(last, two)
+        p = Slice(m, half, last, z)
+        y = Relu(p)
+    }""",
     "a sum": """(float[12, 4] x, bool[12] c) => (float[4] y) {
         a = Compress<axis = 0>(x, c)
         y = ReduceSum<axes = [0], keepdims = 0>(a)

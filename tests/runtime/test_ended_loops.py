@@ -145,3 +145,20 @@ def test_indices_are_checked_in_the_iterations_that_run(rng: np.random.Generator
         compiled.run({"x": x, "n": np.array(21)})
     (found,) = compiled.run({"x": x, "n": np.array(20)})
     np.testing.assert_allclose(found, x.sum(axis=0), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_over_a_size_that_a_condition_ends():
+    """Its results have room for the largest size."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+    m (float[n] x, float end) => (float f, float[k] y) <float zero = {0}, bool yes = {1}> {
+        shape = Shape(x)
+        most = Squeeze(shape)
+        f, y = Loop(most, yes, zero) <body = step (int64 i, bool go, float s)
+            => (bool on, float next, float row) {
+            e = Gather(x, i) next = Add(s, e) on = Less(next, end) row = Mul(next, e) }>
+    }""")
+    compiled = tcopt.compile(model, workers=0, dims={"n": (1, 20)})
+    for length, end, steps in (5, 9.0, 5), (20, 3.0, 3), (20, 40.0, 20), (1, 0.5, 1), (8, 8.0, 8):
+        with guarded():
+            f, y = compiled.run({"x": np.ones(length, F32), "end": np.array(end, F32)})
+        assert f == steps and y.tolist() == list(range(1, steps + 1))

@@ -168,6 +168,50 @@ def test_masks_of_lengths():
         assert counted.run({"x": x, "lens": np.array(lens)}) == compiles
 
 
+def test_masks_of_padded_data():
+    """The maximum of the lengths is the length of the data, except in programs of other runs."""
+    text = LENGTHS.replace("Slice(x, z, end, axis)", "Identity(x)").replace("m, 2] y", "t, 2] y")
+    counted = Counted(text)
+    runs = (9, (9, 3), 1), (9, (2, 9), 1), (12, (12, 1), 2), (7, (7, 3), 2), (12, (1, 1), 4)
+    for length, lens, compiles in runs:
+        x = np.ones((2, length, 2), np.float32)
+        assert counted.run({"x": x, "lens": np.array(lens)}) == compiles
+
+
+FRAMES = """(float[1, t, 3] h, float[1, t] d) => (float[1, 3, f] y) {
+    zero = Constant<value_int = 0>()
+    one = Constant<value_int = 1>()
+    last = Constant<value_ints = [-1]>()
+    scales = Constant<value_floats = [1.0, 1.0, 2.0]>()
+    whole = Round(d)
+    n = Cast<to = 7>(whole)
+    durations = Max(n, one)
+    ends = CumSum(durations, one)
+    starts = Sub(ends, durations)
+    total = ReduceSum<keepdims = 0>(durations)
+    frames = Range(zero, total, one)
+    e = Unsqueeze(ends, last)
+    s = Unsqueeze(starts, last)
+    before = Less(frames, e)
+    after = GreaterOrEqual(frames, s)
+    both = And(before, after)
+    path = Cast<to = 1>(both)
+    columns = Transpose<perm = [0, 2, 1]>(h)
+    spread = MatMul(columns, path)
+    y = Resize<mode = "nearest">(spread, , scales)
+}"""
+
+
+def test_frames_of_a_speech_model():
+    """Symbols are repeated as often as a model has computed: sums have room, lengths a range."""
+    counted = Counted(FRAMES)
+    rng = np.random.default_rng(0)
+    for length, most, compiles in (4, 3, 1), (4, 4, 1), (7, 2, 2), (5, 3, 2), (16, 1, 2):
+        hidden = rng.standard_normal((1, length, 3)).astype(np.float32)
+        durations = np.full((1, length), most, np.float32)
+        assert counted.run({"h": hidden, "d": durations}) == compiles
+
+
 def test_a_clamped_value_needs_no_room(tmp_path):
     """The program has the range of the clamp, and is saved."""
     nodes = f"""{COUNT} low = Constant<value_int = 1>() high = Constant<value_int = 20>()

@@ -273,10 +273,10 @@ class GraphBuilder:
         return value in self.known or value in self.sizes
 
     def may_define(self, value: SSAValue) -> bool:
-        """Whether a value is computed from data, and may be a size of the program."""
+        """Whether a value is computed when the program runs, and may be a size of it."""
         if not self.defines or not self.is_main or self.is_known(value):
             return False
-        return self.value_of(value) is None and not self.sizes_behind(value)
+        return self.value_of(value) is None
 
     def value_of(self, value: SSAValue) -> np.ndarray | None:
         """Return the array of a value that depends only on constants; otherwise None.

@@ -19,6 +19,7 @@ from tcopt.dialects.graph.core.types import (
     shape_of,
     tensor,
 )
+from tcopt.dialects.graph.movement.gather import GatherOp
 from tcopt.dialects.graph.movement.out_of_bounds import OutOfBoundsOp
 from tcopt.dialects.graph.movement.shape import BroadcastToOp
 from tcopt.dialects.graph.movement.slice import ConcatOp, SliceOp
@@ -120,19 +121,14 @@ class NodeContext:
     ) -> list[int]:
         """Return a 1-D or scalar integer operand as a list of numbers and sizes.
 
-        Integers that are computed when the model runs become sizes where possible, see
-        `ValueSizes.extents_of`. Otherwise they must be known; see `constant`.
+        Computed integers become sizes where possible, see `ValueSizes.extents_of`. Otherwise they
+        must be known; see `constant`.
         """
         found = self.data_extents(self.input(index), low, likely)
         return self.constant_ints(index, what) if found is None else found
 
     def data_extents(
-        self,
-        value: SSAValue,
-        low: int = 1,
-        likely: Sequence[int | None] = (),
-        *,
-        new: bool = True,
+        self, value: SSAValue, low: int = 1, likely: Sequence[int | None] = (), *, new: bool = True
     ) -> list[int] | None:
         """Return computed integers as `extents` does; None if they are known, or cannot be sizes.
 
@@ -297,7 +293,11 @@ class NodeContext:
         """
         builder, extents = self.builder, list(shape_of(value))
         if builder.defines and builder.is_main:
-            extents[axis] = builder.defined.define(self.node.output[0], count, extents[axis])
+            size = builder.defined.define(self.node.output[0], count, extents[axis])
+            if not is_fixed([extents[axis]]):
+                # The ranges do not say that one size is at most the other one.
+                return self.moved(value, GatherOp(value, self.positions(size), axis=axis))
+            extents[axis] = size
             return self._first(value, extents)
         if builder.depth:
             (extents[axis],) = self.measured(count, "the number of results")

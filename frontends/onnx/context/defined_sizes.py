@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from numpy.typing import NDArray
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tcopt.dialects.graph.core.interfaces import GraphOp
@@ -17,6 +18,7 @@ from tcopt.support.arithmetic.sizes import Extent, lower_bound, minimum, named_s
 
 class _Builder(Protocol):
     block: Block
+    known: dict[SSAValue, NDArray[Any]]
 
     def append(self, op: Operation) -> Sequence[SSAValue]: ...
 
@@ -37,13 +39,17 @@ class DefinedSizes:
         self._known: dict[SSAValue, int] = {}
 
     def define(self, name: str, count: SSAValue, high: Extent) -> int:
-        """Return the size that an integer tensor with one element has when the program runs.
+        """Return the size that an integer tensor with one element has when the program runs; a
+        number if it is known.
 
         Args:
             name: name of the value that has the size.
             high: upper bound of the integer. If it is a size, so is the result's:
                 `min(found, high)`, which is never greater.
         """
+        number = self._builder.known.get(count)
+        if number is not None or upper_bound(high) == 0:
+            return 0 if number is None else int(number.flat[0])
         for other, known in self._known.items():
             if _is_at_most(known, high) and are_equal(count, other):
                 return known

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.ir import SSAValue
 
-from tcopt.dialects.graph import CastOp, MaxOp, MinOp, ReduceOp, ReshapeOp, SliceOp
+from tcopt.dialects.graph import CastOp, MaxOp, MinOp, ReduceOp, ReshapeOp, SliceOp, SubOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extents, shape_of, type_of
 from tcopt.dialects.size import defined_symbols, symbols_in
@@ -35,6 +35,7 @@ from tcopt.support.arithmetic.sizes import (
     Extent,
     Size,
     evaluate,
+    minimum,
     named_size,
     substitute,
     symbols_of,
@@ -79,10 +80,12 @@ class Implied:
     Attributes:
         ranges: ranges outside of which the model is invalid, by the names of the sizes.
         names: names of declared dimensions, by the names that the sizes have otherwise.
+        equal: extents that sizes are equal to.
     """
 
     ranges: Mapping[str, Range] = field(default_factory=dict[str, Range])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
+    equal: Mapping[str, Extent] = field(default_factory=dict[str, Extent])
 
 
 NOTHING_IMPLIED = Implied()
@@ -151,6 +154,30 @@ class ValueSizes:
             self._builder.sizes[value] = found.reshape(array.shape)
         return list(found)
 
+    def imply_alike(self, a: Extent, b: Extent) -> None:
+        """Make extents equal that have to be equal, or one of them 1.
+
+        Equal extents are by far more common. Other runs have programs of their own.
+        """
+        if minimum(a, b) in (a, b) and not (isinstance(a, int) or isinstance(b, int)):
+            # One extent is never more than the other one.
+            self.imply_nonnegative(2 * minimum(a, b) - a - b)
+            return
+        for one, other in ((a, b), (b, a)):
+            symbols = symbols_of(one)
+            if len(symbols) != 1 or not self._is_own(symbols[0], one):
+                continue
+            name = symbols[0].name
+            if not isinstance(other, int):
+                self.implied = replace(self.implied, equal={**self.implied.equal, name: other})
+            elif self._sampled(self._elements[name]) in (None, other):
+                self._narrow(name, (other, other))
+            return
+
+    def _is_own(self, symbol: Symbol, extent: Extent) -> bool:
+        """Whether an extent is a size that this object defines."""
+        return symbol.name in self.ranges and extent == named_size(symbol.name, *symbol.range)
+
     def imply_nonnegative(self, extent: Extent) -> None:
         """Narrow the range of the size in an extent that is negative for some of its values.
 
@@ -217,7 +244,7 @@ class ValueSizes:
                 f"the dimension {declared!r} of an output is {extent}, it cannot be {low}..{high}",
                 hint="leave it out: the dimension follows from others",
             )
-        if len(symbols) == 1 and named_size(symbols[0].name, *symbols[0].range) == extent:
+        if len(symbols) == 1 and self._is_own(symbols[0], extent):
             if isinstance(declared, int):
                 self._narrow(symbols[0].name, (declared, declared))
             elif declared not in self._elements:
@@ -313,6 +340,9 @@ class ValueSizes:
         assert self._rooms is not None
         if (given := self._rooms.get(name, (0, 0))) is None:
             return False
+        if (equal := self._known.equal.get(name)) is not None and self._is_defined(equal):
+            self._define_equal(name, element, equal)
+            return True
         least, most = self._known.ranges.get(name, (0, _UNBOUNDED))
         bounds = value_bounds(element.value, self._array)
         low = max(low if bounds[0] < 0 else 0, least)
@@ -335,6 +365,19 @@ class ValueSizes:
             self._builder.defined.add(count, element.extent)
         self.ranges[name] = given, count
         return True
+
+    def _is_defined(self, extent: Extent) -> bool:
+        block = self._builder.block
+        known = {*symbols_in(block.arg_types), *defined_symbols(block)}
+        return known.issuperset(symbols_of(extent))
+
+    def _define_equal(self, name: str, element: _Element, extent: Extent) -> None:
+        """Use another extent for an element; a run checks that their difference is 0."""
+        array = np.array([extent], object)
+        other = self._builder.size_values(array, np.dtype(np.int64))
+        difference = self._builder.emit(SubOp(self._count(element), other))
+        (element.extent,) = as_extents([extent])
+        self.ranges[f"{name} - {extent}"] = (0, 0), difference
 
     def _count(self, element: _Element) -> SSAValue:
         """Add ops that return an element as a vector of one i64."""

@@ -16,6 +16,7 @@ from tcopt.frontends.onnx.context.registry import handler
 from tcopt.frontends.onnx.handlers.casting import cast
 from tcopt.frontends.onnx.handlers.shaping import reshaped
 from tcopt.support.arithmetic.sizes import Extent, ceildiv, is_fixed, maximum, minimum, upper_bound
+from tcopt.support.errors import UndecidedSize
 
 
 @handler("Slice", until=10)
@@ -37,7 +38,13 @@ def slice_by_inputs(ctx: NodeContext) -> SSAValue:
     if any(ctx.builder.may_define(value) for value in bounds) and all(n > 0 for n in steps or ()):
         return _computed_slice(ctx, axes, steps)
     starts, ends = ctx.constant_ints(1, "the start"), ctx.constant_ints(2, "the end")
-    return _slice(ctx, starts, ends, axes, steps)
+    try:
+        return _slice(ctx, starts, ends, axes, steps)
+    except UndecidedSize:
+        # The program decides whether an index counts from the end.
+        if not (ctx.builder.defines and ctx.builder.is_main) or any(n < 0 for n in steps or ()):
+            raise
+        return _computed_slice(ctx, axes, steps)
 
 
 def _computed_slice(

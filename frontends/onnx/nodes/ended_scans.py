@@ -29,11 +29,13 @@ class LoopEnd:
             unlimited.
         limit: maximum number of iterations if the program computes it.
         condition: whether the first iteration runs if the program computes it.
+        most: upper bound of `limit`; None if it is unknown.
     """
 
     steps: int | None
     limit: SSAValue | None
     condition: SSAValue | None
+    most: int | None = None
 
     @property
     def is_counted(self) -> bool:
@@ -123,7 +125,8 @@ class EndedScan:
         fails when a run needs more room.
         """
         ctx, checks = self.ctx, self.function.builder.checks
-        steps, room = self.end.steps, ctx.builder.limits.loop_steps
+        steps, most = self.end.steps, self.end.most
+        room = ctx.builder.limits.loop_steps if most is None else most
         trip = steps if steps is not None else room if slices else _UNLIMITED
         fine = [ctx.array(np.array([False]))] * len(checks)
         op = graph.ScanOp(
@@ -141,7 +144,7 @@ class EndedScan:
         ctx.builder.mark_texts([*self.carried, *slices], [*values, *columns])
         messages = (message for message, _ in checks)
         ctx.builder.checks += zip(messages, results[start:end], strict=True)
-        if slices and steps is None:
+        if slices and steps is None and most is None:
             refused = ctx.emit(graph.ReshapeOp(results[0], (1,)))
             message = f"Loop: more than {room} iterations, the limit loop-steps (at {ctx.where})"
             ctx.builder.checks.append((message, refused))

@@ -20,7 +20,7 @@ from tcopt.frontends.onnx.model.types import declared_dtype
 from tcopt.frontends.onnx.model.values import DEFERRED, Deferred, Value, Values
 from tcopt.frontends.onnx.nodes.bodies import Bodies
 from tcopt.frontends.onnx.nodes.ended_scans import EndedScan, LoopEnd
-from tcopt.support.arithmetic.sizes import maximum
+from tcopt.support.arithmetic.sizes import maximum, upper_bound
 from tcopt.support.errors import UnsupportedError
 
 _UNROLLED_STEPS = 16
@@ -40,6 +40,10 @@ class LoopBodies(Bodies):
         if end.is_counted and not end.has_sizes and (end.steps or 0) <= _UNROLLED_STEPS:
             return self._short(body, end, states)
         results = self._loop_as_scan(body, end, states)
+        if results is None and end.has_sizes and isinstance(count, SSAValue):
+            # The program computes the maximum number of iterations.
+            computed = LoopEnd(None, count, end.condition, upper_bound(end.steps or 0))
+            results = self._loop_as_scan(body, computed, states)
         if results is not None:
             return results
         if end.has_sizes:

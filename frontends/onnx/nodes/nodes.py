@@ -48,7 +48,6 @@ from tcopt.frontends.onnx.nodes.functions import (
 from tcopt.frontends.onnx.nodes.ordering import in_order, node_label
 from tcopt.frontends.onnx.nodes.sequences import sequence_handler
 from tcopt.frontends.onnx.nodes.stages import NodeStaging, defer
-from tcopt.support.arithmetic.sizes import minimum
 from tcopt.support.errors import (
     ImportModelError,
     InputError,
@@ -194,10 +193,7 @@ class NodeImporter:
         if isinstance(mistake, OpenSizeError):
             return mistake
         if isinstance(mistake, UnequalSizes):
-            a, b = mistake.extents
-            if minimum(a, b) in (a, b):
-                # One extent is never more than the other one.
-                self.builder.values.imply_nonnegative(2 * minimum(a, b) - a - b)
+            self.builder.values.imply_alike(*mistake.extents)
         operands = [scope.get(name) for name in node.input]
         tensors = [value for value in operands if isinstance(value, SSAValue)]
         extents = [extent for value in tensors for extent in shape_of(value)]

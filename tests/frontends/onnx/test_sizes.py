@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import onnx
 import pytest
 from onnx import ModelProto, numpy_helper
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+import tcopt
 from models.light_models import light_model
 from tcopt.dialects.graph import SizesOp
 from tcopt.dialects.graph.core.types import shape_of
@@ -174,9 +176,20 @@ def test_one_name_is_one_size():
     ["y = Reshape(x, a)", "y = Squeeze(x)", "y = Expand(x, a)"],
 )
 def test_undecided(body: str):
-    constants = "a = Constant<value = int64[2] {4, 3}>() "
+    constant = "a = Constant<value = int64[2] {4, 3}>() "
     with pytest.raises(OpenSizeError, match="n"):
-        import_model(parsed(constants + body, "float[n, 3] x"), dims={"n": (1, 9)})
+        import_model(parsed(constant + body, "float[n, 3] x"), dims={"n": (1, 9)})
+
+
+def test_slices_that_a_range_does_not_decide():
+    """The program computes whether there are elements from an index on."""
+    text = "a = Constant<value_ints = [4, 0]>() b = Constant<value_ints = [6, 2]>() "
+    compiled = tcopt.compile(
+        parsed(text + "y = Slice(x, a, b)", "float[n, 3] x"), dims={"n": (1, 9)}, workers=0
+    )
+    for rows in range(1, 10):
+        x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+        np.testing.assert_array_equal(compiled.run({"x": x})[0], x[4:6, :2])
 
 
 def test_sizes_computed_with_floats_are_not_folded():
