@@ -164,6 +164,8 @@ def _run(args: argparse.Namespace) -> int:
         dims=parse_dims(args.dim),
         limits=parse_limits(args.limit),
         follow_links=args.follow_links,
+        # Dimensions of outputs may be given.
+        rooms={} if args.dim else None,
     )
     _check_printed(args, pipeline)
     source = InputText.read(args.input_file, args.frontend, given)
