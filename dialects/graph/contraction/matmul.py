@@ -79,6 +79,11 @@ class MatmulOp(ContractionOp):
             raise VerifyException(f"contracted extents differ: {k} in lhs, {k_rhs} in rhs")
         return m, n, k
 
+    @property
+    def multiplied_rows(self) -> int | None:
+        """Return the left operand, unless an operand is stored by columns."""
+        return 0 if self.transpose_a is None and self.transpose_b is None else None
+
     def infer(self) -> Sequence[AnyTensor]:
         """Infer the result shape [broadcast batch..., M, N]."""
         lhs, rhs = shape_of(self.lhs), shape_of(self.rhs)

@@ -21,6 +21,9 @@ WINOGRAD = "winograd"
 CONTRACTION = "contraction"
 """Contractions whose weights are packed for register tiles."""
 
+ATTENTION = "attention"
+"""Two contractions with operators on whole rows between, computed for a few rows at a time."""
+
 COUNTS_ON_ATTRIBUTE = "tcopt.counts_on"
 """Attribute of a function that lists the forms of its operators."""
 

@@ -23,6 +23,7 @@ from tcopt.dialects.graph.core.tuning import FUSE, tuned
 from tcopt.dialects.graph.core.types import bytes_of, shape_of, type_of
 from tcopt.dialects.target import TargetFacts, target_facts_of
 from tcopt.passes.graph.fusion.fusion_remarks import remark_groups
+from tcopt.passes.graph.fusion.joined_rows import join_rows
 from tcopt.passes.graph.fusion.permuted_stores import (
     may_permute,
     stores_apart,
@@ -39,6 +40,9 @@ class FuseOpsPass(ModulePass):
 
     - A complex-out-fusable op (convolution, matmul) is fused with the elementwise ops of its own
       shape that its result goes through.
+    - Two contractions with ops on whole rows between, as in attention, are one group if a schedule
+      rule of the target computes a few rows at a time, and estimates that this is faster
+      (`joined_rows.py`).
     - A reduction is fused with the injective ops that produce its input, and with the users of its
       result: elementwise ops, and further reductions along the same axes, so that a normalization
       made of small ops is one kernel. If there are few rows, ops on whole rows are not fused,
@@ -153,6 +157,8 @@ class BuildGroup(RewritePattern):
 def _kind(members: Sequence[Operation]) -> FusionKind:
     """Return the most complex fusion kind of a group's operators."""
     kinds = {op.fusion_kind for op in members if isinstance(op, GraphOp)}
+    if FusionKind.COMPLEX_OUT_FUSABLE in kinds:
+        return FusionKind.COMPLEX_OUT_FUSABLE
     return next(iter(kinds - {FusionKind.INJECTIVE}), FusionKind.INJECTIVE)
 
 
@@ -191,6 +197,8 @@ class _Fusion:
         for place in self.candidates(FusionKind.OPAQUE):
             self.claim([place])
         groups = [[self.ops[place] for place in sorted(group)] for group in self.groups]
+        if self.target is not None:
+            groups = join_rows(groups, self.max_ops, self.target)
         if listening():
             remark_groups(groups, FuseOpsPass.name)
         return FusionPlan(groups)

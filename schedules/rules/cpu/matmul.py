@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.ir import SSAValue
+
 from tcopt.dialects.graph.core.forms import CONTRACTION
 from tcopt.schedules.analysis.dots import Dot, dot_of
 from tcopt.schedules.analysis.patterns import element_bits, match_block
@@ -146,7 +148,7 @@ class _Carried:
         sch.reorder(*tiling.between, *tiling.tiles, *reduce, *inner)
         outer = self._parallel(tiling)
         if self.k.copy:
-            self._copy_columns(outer[-1])
+            copy_columns(sch, self.block, product.right.buffer, outer[-1], self.lanes)
         around = [*outer, *tiling.tiles]
         accumulate(sch, self.block, around, reduce, self.epilogue, self.lanes, product.dot)
         if self.k.prefetch:
@@ -186,18 +188,6 @@ class _Carried:
         *reduce, terms = self.sch.split(loop, factors=[None, self.k.steps, group])
         return reduce, [terms]
 
-    def _copy_columns(self, at: Loop) -> None:
-        """Copy the part of the RHS that a tile reads to a buffer with contiguous rows."""
-        sch = self.sch
-        place = buffers_read(sch.block_op(self.block)).index(self.product.right.buffer)
-        copy = sch.cache_read(self.block, place, "local")
-        sch.compute_at(copy, at)
-        *_, column = sch.get_loops(copy)
-        if sch.extent(column) > self.lanes:
-            vector, column = sch.split(column, factors=[None, self.lanes])
-            sch.unroll(vector)
-        sch.vectorize(column)
-
     def _prefetch_panels(self, block: Block, ahead: Loop, at: Loop) -> None:
         """Prefetch the next panel while tiles pass over the current one.
 
@@ -210,6 +200,22 @@ class _Carried:
         """
         place = buffers_read(self.sch.block_op(block)).index(self.product.right.buffer)
         self.sch.prefetch(block, place, ahead, at)
+
+
+def copy_columns(sch: Schedule, block: Block, buffer: SSAValue, at: Loop, lanes: int) -> None:
+    """Copy the part of a matrix that an iteration of `at` reads to a buffer with contiguous rows.
+
+    Args:
+        buffer: the matrix, which `block` reads.
+    """
+    place = buffers_read(sch.block_op(block)).index(buffer)
+    copy = sch.cache_read(block, place, "local")
+    sch.compute_at(copy, at)
+    *_, column = sch.get_loops(copy)
+    if sch.extent(column) > lanes:
+        vector, column = sch.split(column, factors=[None, lanes])
+        sch.unroll(vector)
+    sch.vectorize(column)
 
 
 def accumulate(

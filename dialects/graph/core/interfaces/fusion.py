@@ -47,6 +47,16 @@ class FusionInterface(Operation):
         return ()
 
     @property
+    def multiplied_rows(self) -> int | None:
+        """Index of the operand whose rows, along the last axis, a contraction multiplies by a
+        matrix with contiguous rows; None for other ops.
+
+        Element [..., i, j] of the result depends on elements [..., i, :] of this operand, and on
+        elements [..., :, j] of the other.
+        """
+        return None
+
+    @property
     def stores_anywhere(self) -> bool:
         """Whether elements of the result are completed in registers, one tile at a time.
 
