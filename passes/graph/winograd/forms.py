@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 
@@ -26,8 +26,11 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeights
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
-from tcopt.support.arithmetic.sizes import is_fixed, upper_bound
+from tcopt.support.arithmetic.sizes import evaluate, hints, is_fixed, symbols_of, upper_bound
 from tcopt.support.registries.rule_table import OpFunction
+
+HINTS = 5
+"""Number of batches of a range for which costs are estimated."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,22 @@ class WinogradForm:
     of_pixels: bool = False
     whole: bool = False
 
-    def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> ConvLayer:
-        """Return the parameters on which the cost of each group depends.
+    def layers(self, op: ContractionOp, resident: int, terms: int = 1) -> list[ConvLayer]:
+        """Return the parameters on which the cost of each group depends, for batches over the range
+        of the batch if it is a size.
 
         Args:
             resident: bytes of all weights of the program.
             terms: products that one instruction adds to a sum.
         """
+        batch = op.shape[0]
+        batches = {max(evaluate(batch, hint), 1) for hint in hints(symbols_of(batch), HINTS)}
+        largest = self.layer(op, resident, terms)
+        return [replace(largest, images=images) for images in sorted(batches)]
+
+    def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> ConvLayer:
+        """Return the last of `layers`, for the upper bound of the batch."""
         x = shape_of(op.operands[0])
-        # A batch that is a size counts as its upper bound.
         images, outputs, height, width, *lanes = (upper_bound(op.shape[0]), *op.shape[1:])
         return ConvLayer(
             images,

@@ -31,6 +31,7 @@ from tcopt.passes.graph.winograd.exact_tiles import (
 )
 from tcopt.passes.graph.winograd.forms import WinogradForm, winograd_form
 from tcopt.support.accuracy import ACCURACIES, PRECISE, PRECISIONS
+from tcopt.support.arithmetic.regret import least_regret
 from tcopt.support.arithmetic.winograd_tables import TILES
 from tcopt.support.errors import PassFailedError
 from tcopt.support.ir.rewriting import function_bodies, rewrite
@@ -169,6 +170,9 @@ class UseWinograd(RewritePattern):
     ) -> WinogradChoice | None:
         """Return the tile with the lowest cost; None for the direct form.
 
+        If the batch has a range, costs are estimated for several batches, and the choice with the
+        lowest maximum ratio to the best of each batch is returned.
+
         Args:
             tiles, rounded: usable tiles, and those that may be rounded.
         """
@@ -176,18 +180,22 @@ class UseWinograd(RewritePattern):
         if not tiles:
             remark(name, op, "direct: no tile is accurate and small enough", missed=True)
             return None
-        layer = form.layer(op, self.resident, self.exact.terms(op, form))
-        direct, single = estimates(layer, costs, tiles)
-        times = {WinogradChoice(m): time for m, time in single.items()}
-        if self.narrow is not None and not form.whole:
-            smaller = self.rounded(layer, self.narrow)
-            direct, narrow = estimates(smaller, costs, rounded)
-            times |= {WinogradChoice(m, self.narrow): time for m, time in narrow.items()}
+        layers = form.layers(op, self.resident, self.exact.terms(op, form))
         own = KERNEL_CYCLES if form.groups > 1 else 0
-        times = {each: time + own for each, time in times.items()}
-        best = min(times, key=times.__getitem__)
-        shown = ", ".join(f"{each} {direct / time:.2f}x" for each, time in times.items())
-        if times[best] > WORTH * direct:
+        ratios: dict[WinogradChoice, list[float]] = {}
+        for layer in layers:
+            direct, single = estimates(layer, costs, tiles)
+            times = {WinogradChoice(m): time for m, time in single.items()}
+            if self.narrow is not None and not form.whole:
+                smaller = self.rounded(layer, self.narrow)
+                direct, narrow = estimates(smaller, costs, rounded)
+                times |= {WinogradChoice(m, self.narrow): time for m, time in narrow.items()}
+            for each, time in times.items():
+                ratios.setdefault(each, []).append((time + own) / direct)
+        direct_form: WinogradChoice | None = None
+        best = least_regret({**ratios, direct_form: [WORTH] * len(layers)})
+        shown = ", ".join(f"{each} {_speed_ups(of_each)}" for each, of_each in ratios.items())
+        if best is None:
             remark(name, op, f"direct: estimated speed-ups are {shown}", missed=True)
             return None
         remark(name, op, f"{best}, {form.taps}x{form.taps}: estimated speed-ups are {shown}")
@@ -202,6 +210,11 @@ class UseWinograd(RewritePattern):
             resident=layer.resident * size // layer.element_bytes,
             terms=self.terms(element),
         )
+
+
+def _speed_ups(ratios: Sequence[float]) -> str:
+    least, most = 1 / max(ratios), 1 / min(ratios)
+    return f"{least:.2f}x" if f"{least:.2f}" == f"{most:.2f}" else f"{least:.2f}x to {most:.2f}x"
 
 
 def allowed_tiles(accuracy: str, taps: int, phases: int = 1, *, rounded: bool = False) -> list[int]:
@@ -220,7 +233,8 @@ class WinogradPass(ModulePass):
 
     Weights are constants, whose transform `fold-constants` then evaluates. For each convolution,
     the cost model estimates the time of the direct form and of each tile that the accuracy permits
-    from the target's facts; the fastest is chosen.
+    from the target's facts; the fastest is chosen. If the batch has a range, they are estimated for
+    several batches, and the tile with the lowest maximum ratio to the fastest is chosen.
 
     On CPUs, channels are blocked, and groups become separate convolutions, which are concatenated
     in memory.
