@@ -13,23 +13,25 @@ from numpy.typing import NDArray
 from tcopt.support.errors import InputError
 
 
-def feed(name: str, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor as a feed of a model, which reads it by DLPack.
+def feed(name: str, tensor: torch.Tensor) -> NDArray[Any] | torch.Tensor:
+    """Return a tensor as a feed of a model, which reads it in place.
 
     Raises:
         InputError: a gradient would be needed, or the tensor has no plain elements in memory.
     """
-    if tensor.requires_grad:
-        if torch.is_grad_enabled():
-            raise InputError(
-                f'input "{name}" requires a gradient, and a compiled model has none',
-                hint="run under torch.no_grad()",
-            )
-        tensor = tensor.detach()
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise InputError(
+            f'input "{name}" requires a gradient, and a compiled model has none',
+            hint="run under torch.no_grad()",
+        )
     if tensor.layout is not torch.strided:
         raise InputError(f'input "{name}" is {tensor.layout}', hint="give tensor.to_dense()")
-    # DLPack has no form of lazily negated or conjugated elements.
-    return tensor.resolve_neg().resolve_conj()
+    tensor = tensor.detach()
+    try:
+        return tensor.numpy()
+    except (TypeError, RuntimeError):
+        # Memory of a device, elements that NumPy lacks, or ones that are conjugated lazily.
+        return tensor.resolve_neg().resolve_conj()
 
 
 def tensor_of(array: NDArray[Any]) -> torch.Tensor:
