@@ -18,7 +18,7 @@ ifdef CPU
 export TCOPT_CPU := $(CPU)
 endif
 
-.PHONY: help run quick quick-lint test nightly times pytest lit numerics conformance conformance-devices guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
+.PHONY: help run quick quick-lint test nightly times pytest lit numerics conformance conformance-devices sizes guard wild exports levels gpu-models fuzz faults rtl lint format docs bench inner-loops setup tools clean
 
 help:
 	@echo "make run     compile ResNet-50, run it, compare with onnxruntime"
@@ -30,6 +30,7 @@ help:
 	@echo "make conformance  all of ONNX's backend suite (make test runs a part)"
 	@echo "make conformance-devices  the same on an OpenCL device and as executed PTX (make test runs some)"
 	@echo "make wild  trained networks of other packages, compared and timed"
+	@echo "make sizes   ONNX's cases with ranges of sizes (make test runs a part)"
 	@echo "make guard   ONNX's cases and changed feeds between guard pages (make test runs a part)"
 	@echo "make exports  all networks exported from PyTorch (make test compiles some)"
 	@echo "make levels  the CPUs that this machine can stand for, compared with each other (long)"
@@ -67,7 +68,7 @@ nightly: setup tools
 	@TCOPT_LIT_PROCESSES=1 $(BIN)/lit -q -j$(JOBS) lit_tests
 	@for cpu in $$($(BIN)/python tests/levels/run.py --list); do \
 	  $(MAKE) --no-print-directory numerics CPU=$$cpu || exit 1; done
-	@$(MAKE) --no-print-directory conformance conformance-devices guard exports wild levels gpu-models fuzz faults rtl
+	@$(MAKE) --no-print-directory conformance conformance-devices sizes guard exports wild levels gpu-models fuzz faults rtl
 
 times: setup tools
 	@$(PYTEST) --record-times
@@ -87,6 +88,9 @@ conformance-devices: setup
 
 wild: setup
 	@$(BIN)/python tests/wild/run.py
+
+sizes: setup
+	@$(BIN)/python tests/sizes/run.py --jobs $(JOBS)
 
 guard: setup
 	@$(BIN)/python tests/memory/run.py --jobs $(JOBS)
