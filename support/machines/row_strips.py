@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcopt.support.arithmetic.columns import Column, ceil_div, where
+from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.machine import EXPOSED, VectorUnits
 from tcopt.support.machines.matmul_tiles import best_tile
 
@@ -26,7 +27,7 @@ COPY_CYCLES = 1.5
 TILES = (1, 2, 4, 8, 16, 32)
 """Candidate numbers of register tiles in a strip."""
 
-NEAR = 4
+NEAR = 8
 """Maximum size of a strip, as a multiple of L2; longer strips are limited by L3."""
 
 
@@ -56,27 +57,43 @@ class RowStrips:
 
     def candidates(self, units: VectorUnits) -> tuple[int, ...]:
         """Return numbers of rows of a strip: whole register tiles that fit a few times L2."""
-        lanes = units.lanes(8 * self.bytes)
-        tile = best_tile(self.rows, self.columns, lanes, units).rows
-        found = [min(max(n * tile, 2), self.rows) for n in TILES]
+        found = [min(max(n * self._tile(units), 2), self.rows) for n in TILES]
         most = NEAR * units.l2
         fitting = {strip for strip in found if self.strip_bytes(strip) <= most}
         return tuple(sorted(fitting or {found[0]}))
+
+    def _tile(self, units: VectorUnits) -> int:
+        """Return the rows of a register tile of the second product."""
+        return int(best_tile(self.rows, self.columns, units.lanes(8 * self.bytes), units).rows)
+
+    def conflicts(self, units: VectorUnits) -> bool:
+        """Whether rows of a matrix that a tile reads are in too few sets of L1 to stay there."""
+
+        def conflicting(columns: int, terms: int) -> bool:
+            stride = columns * self.bytes
+            return 2 * terms > units.l1 // max(stride & -stride, ALIGNMENT)
+
+        return conflicting(self.keys, self.depth) or conflicting(self.columns, self.keys)
 
     def strip_cycles(self, units: VectorUnits, strip: Column, copies: Column = 0) -> Column:
         """Return the cycles that transfers add if all is computed for a strip of rows at a time.
 
         Args:
             strip: rows of a strip.
-            copies: whether keys and values are copied to contiguous rows for each strip.
+            copies: whether keys and values are copied to contiguous rows for each strip. Otherwise
+                each register tile reads them again from L3, if they conflict and do not fit L2.
         """
         matrices = self.keys * (self.depth + self.columns) * self.bytes
         size = self.strip_bytes(strip)
         again = self.batch * ceil_div(self.rows, strip) * matrices
         moved = PASSES * self.batch * self.rows * self.keys * self.bytes
         reads = _wait(units, again, matrices + size)
-        copied = copies * COPY_CYCLES * again * 8 / units.vector_bits
-        return reads + copied + _wait(units, moved, size)
+        copied = COPY_CYCLES * again * 8 / units.vector_bits
+        # The products read panels from L2 anyway.
+        far = self.conflicts(units) and not units.is_near(matrices)
+        tiles = self.batch * ceil_div(self.rows, self._tile(units)) if far else 0
+        missed = _wait(units, tiles * matrices, matrices)
+        return reads + where(copies, copied, missed) + _wait(units, moved, size)
 
     def separate_cycles(self, units: VectorUnits) -> Column:
         """Return the cycles that transfers of all scores and weights add in separate kernels."""

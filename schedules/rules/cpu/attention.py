@@ -12,6 +12,7 @@ again for each strip; their panels are copied to contiguous rows if these confli
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 
 from xdsl.dialects.builtin import Float32Type, Float64Type
@@ -64,7 +65,9 @@ class Attention:
         if rows < 2 or min(keys, columns) < lanes:
             return Declined("it has a single row, or rows of less than a vector")
         strips = RowStrips(prod(batch), rows, keys, columns, columns, element.bitwidth // 8)
-        joined = min(strips.strip_cycles(facts, rows_of) for rows_of in strips.candidates(facts))
+        copies = (0, 1) if strips.conflicts(facts) else (0,)
+        choices = product(strips.candidates(facts), copies)
+        joined = min(strips.strip_cycles(facts, *choice) for choice in choices)
         separate = strips.separate_cycles(facts)
         if joined > separate:
             return Declined(f"transfers take est. {joined:.0f} cycles, {separate:.0f} separately")

@@ -10,7 +10,6 @@ from tcopt.schedules.analysis.patterns import (
     access_bytes,
     element_bits,
     match_block,
-    step_bytes,
 )
 from tcopt.schedules.api.handles import Block
 from tcopt.schedules.api.schedule import Schedule
@@ -32,12 +31,8 @@ from tcopt.schedules.spaces.space import (
     Space,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
-from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.matmul_tiles import MatmulTile, best_tile
 from tcopt.support.machines.row_strips import RowStrips
-
-COPY_TILES = 8
-"""Minimum number of tiles of a strip for which copying the columns that they read pays off."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ class AttentionSpace(Space):
         work = 2 * (first.pattern.work + pattern.work)
         self.time = blocks_cycles(blocks, work, facts)
         self.tile = best_tile(second.height, second.width, self.lanes, facts)
-        copies = _conflicts(first, facts) or _conflicts(second, facts)
+        copies = self.strips.conflicts(facts)
         super().__init__(
             [
                 Knob("strip", self.strips.candidates(facts)),
@@ -130,13 +125,6 @@ class AttentionSpace(Space):
 
     def valid(self, k: Point) -> Column:
         return k.strip >= 1
-
-    def usual(self, k: Point) -> Column:
-        """Copy if there are conflicts, for enough tiles; and leave tasks for all cores."""
-        tiles = ceil_div(k.strip, self.tile.rows)
-        may_copy = len(self.knobs[1].values) > 1
-        copies = where(tiles >= COPY_TILES, int(may_copy), 0)
-        return k.copies == copies
 
     def estimate(self, k: Point) -> Column:
         waits = self.strips.strip_cycles(self.facts, k.strip, k.copies)
@@ -202,12 +190,3 @@ def find_products(sch: Schedule, stages: Stages) -> tuple[Product, Product] | De
     if any(dataflow.kept(stages.second, v) != 1 for v in outer):
         return Declined("a reduction between the contractions runs over several rows")
     return first, second
-
-
-def _conflicts(product: Product, facts: CpuFacts) -> bool:
-    """Whether rows of a matrix that a tile reads are in too few sets of L1 to stay there."""
-    distance = step_bytes(product.right, product.pattern.reduce[0])
-    if not distance:
-        return False
-    places = facts.l1 // max(distance & -distance, ALIGNMENT)
-    return 2 * product.depth > places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import onnx.parser
@@ -10,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import tcopt
-from checks.cpu_kernels import AVX2, data, everything_parallel, run, scheduled, target
+from checks.cpu_kernels import AVX2, data, everything_parallel, run, scheduled
 from tcopt.dialects.te import api as te
 from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.support.machines.row_strips import RowStrips
@@ -118,10 +119,10 @@ def test_rows_that_depend_on_other_rows():
 
 def test_estimates():
     """Short rows stay in L2 either way; strips save transfers of long ones."""
-    facts = CpuFacts.of(target(256))
-    long = RowStrips(batch=12, rows=4096, keys=4096, depth=64, columns=64, bytes=4)
-    strips = long.candidates(facts)
-    best = min(float(long.strip_cycles(facts, strip)) for strip in strips)
+    facts = CpuFacts(vector_bits=256, l1=32 << 10, l2=512 << 10, l3=32 << 20)
+    long = RowStrips(batch=12, rows=2048, keys=2048, depth=64, columns=64, bytes=4)
+    choices = product(long.candidates(facts), (0, 1))
+    best = min(float(long.strip_cycles(facts, *choice)) for choice in choices)
     assert best < float(long.separate_cycles(facts))
     short = RowStrips(batch=1, rows=32, keys=32, depth=64, columns=64, bytes=4)
     assert float(short.separate_cycles(facts)) <= float(short.strip_cycles(facts, 8))
