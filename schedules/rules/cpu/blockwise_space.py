@@ -50,15 +50,6 @@ UNPACKING = 2
 DOT = 2
 """Operations that multiply a vector of codes by bytes and add the products to sums."""
 
-UNITS = 4
-"""Vector operations that a core starts in a cycle."""
-
-MULTIPLIERS = 2
-"""Multiply-adds among them."""
-
-LATENCY = 4
-"""Cycles from a multiply-add to the next one of the same accumulator."""
-
 
 @dataclass(frozen=True)
 class Blockwise:
@@ -167,10 +158,10 @@ class BlockwiseSpace(Space):
 
     def estimate(self, k: Point) -> Column:
         """Cycles of one code of a word, over all tiles."""
-        sums = k.rows * k.vectors
+        facts, sums = self.facts, k.rows * k.vectors
         products = 1 if self.roles.dot is None else DOT
-        operations = products * sums + UNPACKING * k.vectors + k.rows / UNITS
-        step = most(most(operations / UNITS, sums / MULTIPLIERS), LATENCY)
+        operations = products * sums + UNPACKING * k.vectors + k.rows / facts.issue
+        step = most(most(operations / facts.issue, sums / facts.fma_units), facts.fma_latency)
         tiles = ceil_div(self.height, k.rows) * ceil_div(self.width, k.vectors * self.lanes)
         return tiles * step
 
