@@ -33,7 +33,7 @@ import pytorch_networks as networks
 import pytorch_sequences as sequences
 import tcopt.torch
 
-RESULTS = Path(__file__).parent / "results" / "pytorch.json"
+RESULTS = Path(__file__).parent / "results" / "pytorch" / "networks.json"
 
 
 def image(side: int) -> tuple[Tensor, ...]:

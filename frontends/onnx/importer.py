@@ -179,7 +179,7 @@ Imported: TypeAlias = Fixed | Staged | Open
 
 def import_whole(source: Source, options: ImportOptions) -> ModuleOp:
     """Import a model with known sizes; see `import_model`."""
-    return _sized(_imported(source, options)).module
+    return _sized(_loaded(source, options)).module
 
 
 def import_first_stage(source: Source, options: ImportOptions) -> ModuleOp:
@@ -198,7 +198,14 @@ def import_staged(source: Source, options: ImportOptions) -> Imported:
     Raises:
         TcoptError: see `import_model`; missing shapes and values are returned instead.
     """
-    return _imported(source, options, in_stages=True)
+    return _loaded(source, options, in_stages=True)
+
+
+def _loaded(source: Source, options: ImportOptions, *, in_stages: bool = False) -> Imported:
+    """Decode a model, and import it."""
+    model, reader = load_model(source, follow_links=options.follow_links)
+    check_header(model)
+    return _imported(model, reader, options, in_stages=in_stages)
 
 
 def _sized(found: Imported) -> Fixed:
@@ -208,15 +215,15 @@ def _sized(found: Imported) -> Fixed:
 
 
 def _imported(
-    source: Source,
+    given: ModelProto,
+    reader: TensorReader,
     options: ImportOptions,
     *,
     in_stages: bool = False,
     implied: Implied = NOTHING_IMPLIED,
 ) -> Imported:
-    model, reader = load_model(source, follow_links=options.follow_links)
-    check_header(model)
-    model = without_defaults(model, {*options.shapes, *options.values})
+    """Import a model; again if that shows ranges of sizes, or sizes that have to be numbers."""
+    model = without_defaults(given, {*options.shapes, *options.values})
     if in_stages and options.stage is None:
         outputs = tuple(info.name for info in model.graph.output)
         options = replace(options, stage=ImportStage(tuple(range(len(model.graph.node))), outputs))
@@ -225,25 +232,26 @@ def _imported(
     values = importer.builder.values = ValueSizes(importer.builder, options, implied)
     found = importer.run()
     if values.implied != implied:
-        return _imported(source, options, in_stages=in_stages, implied=values.implied)
+        return _imported(given, reader, options, in_stages=in_stages, implied=values.implied)
     if found is not None and (open_sizes := _sizes_of_stages(found)) is not None:
         problems.errors.append(open_sizes)
     elif found is not None:
         return found
     if rooms := values.needed_numbers(problems.errors):
         options = replace(options, rooms=rooms)
-        return _imported(source, options, in_stages=in_stages, implied=implied)
+        return _imported(given, reader, options, in_stages=in_stages, implied=implied)
     if (names := {symbol.name for symbol in defined_symbols(importer.block)}) and any(
         isinstance(error, OpenSizeError) and names & {*error.names} for error in problems.errors
     ):
-        return _imported(source, replace(options, defines=False), in_stages=in_stages)
+        options = replace(options, defines=False)
+        return _imported(given, reader, options, in_stages=in_stages)
     if (names := _given_up(problems.errors, options)) is not None:
         error = problems.error()
         for name in names:
             message = f"compiled for each value of {name!r}: {error.message} (at {error.where})"
             notice("import-onnx", name, message)
         kept = {name: given for name, given in options.dims.items() if name not in names}
-        return _imported(source, replace(options, dims=kept), in_stages=in_stages)
+        return _imported(given, reader, replace(options, dims=kept), in_stages=in_stages)
     error = problems.error()
     if isinstance(error, MissingValuesError) and error.inputs:
         return Open(model, error)

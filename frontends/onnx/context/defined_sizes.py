@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from tcopt.dialects.graph.core.interfaces import GraphOp
-from tcopt.dialects.graph.core.types import as_extents
+from tcopt.dialects.graph.core.types import as_extent
 from tcopt.dialects.size import DefineOp, DimsAttr, defined_symbols, symbols_in
 from tcopt.dialects.te.names import unique_name
 from tcopt.support.arithmetic.sizes import Extent, lower_bound, minimum, named_size, upper_bound
@@ -58,8 +58,8 @@ class DefinedSizes:
         taken |= {symbol.name for symbol in defined_symbols(block)}
         name = unique_name(re.sub(r"\W|^(?=\d)", "_", name), taken)
         size = named_size(name, 0, upper_bound(high))
-        self.add(count, size)
-        (self._known[count],) = as_extents([minimum(size, high)])
+        self.add(count, as_extent(size))
+        self._known[count] = as_extent(minimum(size, high))
         return self._known[count]
 
     def add(self, count: SSAValue, size: int) -> None:

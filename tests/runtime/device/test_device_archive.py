@@ -58,7 +58,7 @@ def test_programs_load_without_the_compiler(saved):
 
 
 def test_devices_have_no_libraries(saved, tmp_path):
-    with pytest.raises(UnsupportedError, match="shared library"):
+    with pytest.raises(UnsupportedError, match="C library"):
         load(saved).save(tmp_path / "net.so")
     with pytest.raises(UnsupportedError, match="C library"):
         tcopt.export_kit(load(saved), tmp_path)
