@@ -58,6 +58,8 @@ def _is_served(ctx: NodeContext) -> bool:
     """Whether the node has no other mask, and no result or setting that is not served."""
     if ctx.optional_input(3) is not None or ctx.output_used(3) or ctx.has("softmax_precision"):
         return False
+    if any(ctx.get_int(f"{side}_window_size", -1) >= 0 for side in ("left", "right")):
+        return False
     # Without a causal mask, rows after the used ones of a cache would need another one.
     is_masked = ctx.optional_input(6) is None or ctx.get_bool("is_causal")
     return is_masked and not ctx.get_float("softcap", 0.0)

@@ -34,6 +34,10 @@ from tcopt.schedules.spaces.space import (
 )
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.arithmetic.columns import ceil_div, most, where
+from tcopt.support.arithmetic.sizes import Extent, evaluate, hints, symbols_of
+
+HINTS = 6
+"""Number of heights in a range for which costs are estimated."""
 
 MOST_ROWS = 8
 """Maximum number of rows of a tile."""
@@ -130,6 +134,10 @@ class BlockwiseSpace(Space):
         pattern, inner = roles.pattern, roles.inner
         self.lanes = facts.lanes(element_bits(pattern.block))
         self.height = 1 if roles.rows is None else pattern.extents[roles.rows]
+        live: Extent = 1 if roles.rows is None else pattern.block.live_domain[roles.rows]
+        self.heights = sorted(
+            {max(evaluate(live, hint), 1) for hint in hints(symbols_of(live), HINTS)}
+        )
         self.width = pattern.extents[roles.columns]
         self.depth = prod(inner.extents[v] for v in inner.reduce) * pattern.extents[roles.blocks]
         self.batch = prod(pattern.extents[v] for v in pattern.spatial) // (self.height * self.width)
@@ -157,13 +165,24 @@ class BlockwiseSpace(Space):
         return k.rows * k.vectors + k.vectors + 2 <= self.facts.registers
 
     def estimate(self, k: Point) -> Column:
-        """Cycles of one code of a word, over all tiles."""
-        facts, sums = self.facts, k.rows * k.vectors
+        """Cycles of one code of a word, over all tiles: the geometric mean over heights, so that
+        each counts alike. The last tile has the remaining rows alone.
+        """
+        total: Column = 1.0
+        for height in self.heights:
+            rest = height % k.rows
+            cycles = height // k.rows * self._step(k.rows, k.vectors)
+            cycles = cycles + where(rest > 0, self._step(rest, k.vectors), 0)
+            total = total * cycles ** (1 / len(self.heights))
+        return total * ceil_div(self.width, k.vectors * self.lanes)
+
+    def _step(self, rows: Column, vectors: Column) -> Column:
+        """Return the cycles of one code of a word in a tile."""
+        facts, sums = self.facts, rows * vectors
         products = 1 if self.roles.dot is None else DOT
-        operations = products * sums + UNPACKING * k.vectors + k.rows / facts.issue
-        step = most(most(operations / facts.issue, sums / facts.fma_units), facts.fma_latency)
-        tiles = ceil_div(self.height, k.rows) * ceil_div(self.width, k.vectors * self.lanes)
-        return tiles * step
+        # One broadcast for each row.
+        operations = products * sums + UNPACKING * vectors + rows
+        return most(most(operations / facts.issue, sums / facts.fma_units), facts.fma_latency)
 
     def ties(self, k: Point) -> Sequence[Column]:
         """Prefer more sums in registers."""

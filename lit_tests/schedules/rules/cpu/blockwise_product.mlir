@@ -29,8 +29,9 @@ func.func @rows(%x: tensor<60x64xf32>, %q: tensor<2x2x4x32xui32>, %s: tensor<2x2
 
 // -----
 
-// A range of rows has the tiles of its upper bound; smaller ones are separated later.
-// CHECK:      sched.sequence @blockwise_matmul_schedule for @blockwise_matmul attributes {rule = "cpu-blockwise-product", choice = {rows = 6 : i64, vectors = 2 : i64, {{.*}}
+// The tile of a range of rows suits few rows and many: it has fewer rows than those for the upper
+// bound, and more vectors.
+// CHECK:      sched.sequence @blockwise_matmul_schedule for @blockwise_matmul attributes {rule = "cpu-blockwise-product", choice = {rows = 2 : i64, vectors = 4 : i64, {{.*}}
 module attributes {tcopt.target = #target.cpu<triple = "x86_64-unknown-linux-gnu", cpu = "haswell", vector_bits = 256, registers = 16, l1 = 32768, l2 = 262144, cores = 2>} {
 func.func @range(%x: tensor<60x64xf32, #size.dims<n[1:60], 64>>, %q: tensor<2x2x4x32xui32>, %s: tensor<2x2x32xf16>) -> tensor<60x64xf32, #size.dims<n[1:60], 64>> attributes {size.symbols = #size.dims<n[1:60]>} {
   %0 = graph.blockwise_matmul %x, %q, %s {bits = 4, columns = 64} : tensor<60x64xf32, #size.dims<n[1:60], 64>>
