@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import onnx
 
-import tcopt
 from tcopt.frontends.onnx.building.decoder import DecoderShape, random_decoder
 from tcopt.support.errors import TcoptError
+from tcopt.tools.execution.decoder import Decoder, DecoderNames
 
 PRINTABLE = 95
 """Number of printable ASCII characters."""
@@ -102,101 +101,31 @@ class Sampling:
         return int(rng.choice(order, p=weights / weights.sum()))
 
 
-class Generator:
-    """Runs a decoder whose cache stays in the memory of a session.
-
-    Args:
-        source: the ONNX model, or its file.
-        config: content of `genai_config.json`.
-        context: maximum number of tokens of a sequence.
-        chunk: number of tokens of a prompt that one run reads.
-    """
-
-    def __init__(self, source: Any, config: dict[str, Any], context: int, chunk: int):
-        decoder = config["model"]["decoder"]
-        inputs, outputs = decoder["inputs"], decoder["outputs"]
-        states = {
-            inputs[f"past_{kind}_names"] % layer: outputs[f"present_{kind}_names"] % layer
-            for layer in range(decoder["num_hidden_layers"])
-            for kind in ("key", "value")
-        }
-        self.ids = inputs["input_ids"]
-        self.mask = inputs.get("attention_mask", "attention_mask")
-        self.positions = inputs.get("position_ids", "position_ids")
-        self.logits = outputs["logits"]
-        self.chunk = chunk
-        shapes = _dimension_names(source)
-        self.declared = shapes.keys()
-        batch, length = shapes[self.ids]
-        past = shapes[next(iter(states))][2]
-        dims: dict[Any, Any] = {batch: 1, length: (1, chunk), past: (0, context)}
-        if self.mask in shapes:
-            dims[shapes[self.mask][1]] = f"{past} + {length}"
-        dims = {name: given for name, given in dims.items() if isinstance(name, str)}
-        self.model = tcopt.compile(source, dims=dims, donate=states)
-        self.session = tcopt.Session(self.model, states)
-        self.results = [s.name for s in self.model.outputs if s.name not in states.values()]
-        self.length = 0
-
-    def read(self, tokens: Sequence[int]) -> np.ndarray:
-        """Append tokens to the sequence; return the logits of the token that follows."""
-        logits = np.empty(0)
-        for start in range(0, len(tokens), self.chunk):
-            ids = np.array([tokens[start : start + self.chunk]], np.int64)
-            first, self.length = self.length, self.length + ids.shape[1]
-            feeds = {self.ids: ids}
-            if self.mask in self.declared:
-                feeds[self.mask] = np.ones((1, self.length), np.int64)
-            if self.positions in self.declared:
-                feeds[self.positions] = np.arange(first, self.length, dtype=np.int64)[None]
-            results = dict(zip(self.results, self.session.run(feeds), strict=True))
-            logits = results[self.logits][0, -1]
-        return logits
-
-    def generate(
-        self, prompt: Sequence[int], sampling: Sampling, rng: np.random.Generator
-    ) -> Iterator[int]:
-        """Yield the tokens that follow a prompt, without end."""
-        logits = self.read(prompt)
-        while True:
-            token = sampling.draw(logits, rng)
-            yield token
-            logits = self.read([token])
+def generate(
+    decoder: Decoder, prompt: Sequence[int], sampling: Sampling, rng: np.random.Generator
+) -> Iterator[int]:
+    """Yield the tokens that follow a prompt, without end."""
+    logits = decoder.read(prompt)
+    while True:
+        token = sampling.draw(logits, rng)
+        yield token
+        logits = decoder.read([token])
 
 
-def _dimension_names(source: Any) -> dict[str, list[int | str]]:
-    """Return the dimensions of each input: a name or an extent."""
-    is_model = isinstance(source, onnx.ModelProto)
-    model = source if is_model else onnx.load(source, load_external_data=False)
-    return {
-        each.name: [d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim]
-        for each in model.graph.input
-    }
-
-
-def load(folder: Path | None) -> tuple[Any, dict[str, Any], Tokenizer]:
-    """Return a model, its configuration and its tokenizer; a random one without a folder."""
-    if folder is not None:
-        config = json.loads((folder / "genai_config.json").read_text())
-        path = folder / config["model"]["decoder"]["filename"]
-        return path, config, File(folder / "tokenizer.json")
-    shape = DecoderShape(words=PRINTABLE)
-    decoder = {
-        "num_hidden_layers": shape.layers,
-        "inputs": {
-            "input_ids": "input_ids",
-            "attention_mask": "attention_mask",
-            "past_key_names": "past_key_values.%d.key",
-            "past_value_names": "past_key_values.%d.value",
-        },
-        "outputs": {
-            "logits": "logits",
-            "present_key_names": "present.%d.key",
-            "present_value_names": "present.%d.value",
-        },
-    }
-    config = {"model": {"context_length": shape.context, "decoder": decoder}}
-    return random_decoder(shape), config, Characters()
+def load(folder: Path | None) -> tuple[Any, DecoderNames, int, set[int], Tokenizer]:
+    """Return a model, its names, the length of its context, the tokens that end a text, and its
+    tokenizer; a random one without a folder."""
+    if folder is None:
+        shape = DecoderShape(words=PRINTABLE)
+        model = random_decoder(shape)
+        return model, DecoderNames.of_model(model), shape.context, set(), Characters()
+    config = json.loads((folder / "genai_config.json").read_text())
+    path = folder / config["model"]["decoder"]["filename"]
+    ends = config["model"].get("eos_token_id", [])
+    stops = {ends} if isinstance(ends, int) else set(ends)
+    names = DecoderNames.in_config(config)
+    tokenizer = File(folder / "tokenizer.json")
+    return path, names, config["model"]["context_length"], stops, tokenizer
 
 
 def main() -> None:
@@ -214,24 +143,22 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    source, config, tokenizer = load(options.folder)
+    source, names, context, stops, tokenizer = load(options.folder)
     prompt = tokenizer.encode(options.prompt)
-    context = options.context or config["model"]["context_length"]
+    context = options.context or context
     count = min(options.tokens, context - len(prompt))
     if not prompt or count < 1:
         sys.exit(f"a prompt of {len(prompt)} tokens leaves no room in a context of {context}")
     started = time.perf_counter()
-    generator = Generator(source, config, context, min(options.chunk, context))
+    decoder = Decoder(source, names, context, min(options.chunk, context))
     print(f"ready after {time.perf_counter() - started:.1f} s", file=sys.stderr)
 
-    ends = config["model"].get("eos_token_id", [])
-    stops = {ends} if isinstance(ends, int) else set(ends)
     sampling = Sampling(options.temperature, options.top_k, options.top_p)
     tokens: list[int] = []
     shown, times = "", [time.perf_counter()]
     print(options.prompt, end="", flush=True)
     try:
-        for token in generator.generate(prompt, sampling, np.random.default_rng(options.seed)):
+        for token in generate(decoder, prompt, sampling, np.random.default_rng(options.seed)):
             times.append(time.perf_counter())
             if token in stops:
                 break

@@ -57,6 +57,11 @@ def _argument_parser() -> argparse.ArgumentParser:
     )
     add("--peers", nargs="*", metavar="PEER", help="runtimes to compare with (those installed)")
     add("--rtol", type=float, default=1e-3, help="accepted difference / output range (1e-3)")
+    add(
+        "--tokens",
+        metavar="PROMPT,COUNT",
+        help="for a decoder with a cache: time a prompt of PROMPT tokens and COUNT tokens after it",
+    )
     add("--memory", action="store_true", help="measure peak memory of compile and run")
     add("--json", metavar="FILE.json", help="write all measurements")
     add("--profile", action="store_true", help="print the time of each kernel call instead")
@@ -83,6 +88,8 @@ def _run(args: argparse.Namespace) -> int:
 
     if args.model.endswith(".mlir"):
         return _programs(args)
+    if args.tokens:
+        return _tokens(args)
     source = _source(args)
     given = read_arrays(args.input)
     settings = _settings(args, given)
@@ -119,6 +126,27 @@ def _programs(args: argparse.Namespace) -> int:
     if args.trace:
         write_traces(args.trace, reports)
         print(f"{args.trace}: {len(reports)} programs")
+    return 0
+
+
+def _tokens(args: argparse.Namespace) -> int:
+    """Time a decoder."""
+    from tcopt.tools.benchmarking.sides import check_peers, installed_peers
+    from tcopt.tools.benchmarking.tokens import measure_tokens, prompt_and_count
+    from tcopt.tools.execution.decoder import Decoder, DecoderNames
+
+    prompt, count = prompt_and_count(args.tokens)
+    if not Path(args.model).is_file():
+        raise InputError(f"there is no file '{args.model}'")
+    peers = installed_peers() if args.peers is None else check_peers(args.peers)
+    options = {"target": args.target, "accuracy": args.accuracy}
+    names = DecoderNames.of_model(args.model)
+    decoder = Decoder(args.model, names, context=prompt + count, chunk=prompt, **options)
+    for threads in args.threads:
+        print(f"{prompt} and {count} tokens, threads: {threads}")
+        own = {"threads": threads, "peers": peers, "seed": args.seed}
+        for times in measure_tokens(args.model, decoder, prompt, count, **own):
+            print(times.row(prompt))
     return 0
 
 
