@@ -23,7 +23,7 @@ from tcopt.dialects.graph.core.dims import Dims, dims_of
 from tcopt.dialects.graph.core.donation import size_ranges
 from tcopt.dialects.graph.core.weights import release_weights, weights_of
 from tcopt.dialects.size import defined_symbols
-from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
+from tcopt.frontends.onnx.importer import import_staged
 from tcopt.frontends.onnx.model.defaults import default_names, without_defaults
 from tcopt.frontends.onnx.model.errors import (
     MissingRoomsError,
@@ -31,6 +31,7 @@ from tcopt.frontends.onnx.model.errors import (
     OpenSizeError,
     size_advice,
 )
+from tcopt.frontends.onnx.model.imported import Fixed, Open, Staged
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import (
     ModelInput,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from onnx import AttributeProto, ModelProto, NodeProto
 
-from tcopt.frontends.onnx.importer import ModelImporter, Open
+from tcopt.frontends.onnx.importer import ModelImporter
 from tcopt.frontends.onnx.model.errors import Dimension, MissingShapesError, MissingValuesError
+from tcopt.frontends.onnx.model.imported import Open
 from tcopt.frontends.onnx.model.initializers import graph_weights
 from tcopt.frontends.onnx.model.inputs import declared_dims
 from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits

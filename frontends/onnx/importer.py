@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TypeAlias, TypeVar
+from dataclasses import replace
+from typing import TypeVar
 
 from onnx import (
     ModelProto,
@@ -39,10 +38,10 @@ from tcopt.frontends.onnx.context.value_sizes import NOTHING_IMPLIED, Implied, V
 from tcopt.frontends.onnx.model.defaults import without_defaults
 from tcopt.frontends.onnx.model.errors import (
     MissingRoomsError,
-    MissingShapesError,
     MissingValuesError,
     OpenSizeError,
 )
+from tcopt.frontends.onnx.model.imported import Fixed, Imported, Open, Staged
 from tcopt.frontends.onnx.model.initializers import Weight, graph_weights
 from tcopt.frontends.onnx.model.inputs import (
     ModelInput,
@@ -64,7 +63,7 @@ from tcopt.frontends.onnx.model.outputs import (
     stale_shapes,
 )
 from tcopt.frontends.onnx.model.problems import Problems
-from tcopt.frontends.onnx.model.stage import ImportStage, Rest
+from tcopt.frontends.onnx.model.stage import ImportStage
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.frontends.onnx.model.values import (
     FAILED,
@@ -127,54 +126,6 @@ def import_model(
     """
     options = ImportOptions(shapes or {}, values or {}, dims or {}, limits, follow_links)
     return import_whole(source, options)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A model with known sizes.
-
-    Attributes:
-        model: the decoded model, in which inputs with a given shape or value have no default.
-        files: files that are read in addition to the model's own.
-        module: the graph-level module.
-        input_counts, output_counts: number of tensors of each input and output that is a sequence
-            or optional, by name.
-    """
-
-    model: ModelProto
-    files: Collection[Path]
-    module: ModuleOp
-    input_counts: Mapping[str, Count]
-    output_counts: Mapping[str, Count]
-
-
-@dataclass(frozen=True)
-class Staged(Fixed):
-    """The first stage of a model in which later sizes depend on data.
-
-    The outputs of the module include the inputs of the next stage.
-
-    Attributes:
-        rest: the part of the model after the stage.
-    """
-
-    rest: Rest
-
-
-@dataclass(frozen=True)
-class Open:
-    """A model whose sizes depend on shapes or values of inputs that are not given.
-
-    Attributes:
-        model: see `Fixed`.
-        missing: the error for callers that need known sizes.
-    """
-
-    model: ModelProto
-    missing: MissingShapesError | MissingValuesError | MissingRoomsError
-
-
-Imported: TypeAlias = Fixed | Staged | Open
 
 
 def import_whole(source: Source, options: ImportOptions) -> ModuleOp:

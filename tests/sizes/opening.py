@@ -21,8 +21,9 @@ import tcopt
 from conformance.cases import is_drawn, tensor_pairs
 from memory.guard_pages import guarded
 from memory.guarded_cases import node_cases
-from tcopt.frontends.onnx.importer import Open, import_staged, import_whole
+from tcopt.frontends.onnx.importer import import_staged, import_whole
 from tcopt.frontends.onnx.model.errors import MissingValuesError
+from tcopt.frontends.onnx.model.imported import Open
 from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.support.arithmetic.size_ranges import SizeRange
 from tcopt.support.errors import TcoptError

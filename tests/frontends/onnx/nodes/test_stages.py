@@ -12,7 +12,8 @@ from onnx import helper
 import tcopt
 from models.checks import node_model, run_reference
 from tcopt.frontends.onnx import MissingShapesError, MissingValuesError, import_model
-from tcopt.frontends.onnx.importer import Fixed, Open, Staged, import_staged
+from tcopt.frontends.onnx.importer import import_staged
+from tcopt.frontends.onnx.model.imported import Fixed, Open, Staged
 from tcopt.frontends.onnx.model.options import ImportOptions
 from tcopt.support.errors import UnsupportedError
 
