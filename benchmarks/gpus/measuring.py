@@ -21,7 +21,7 @@ from tcopt.runtime.profile import measure_profile
 
 ROUND_S = 0.02
 """Length of a round, unless a single run takes longer."""
-MOST_RUNS = 200
+MOST_RUNS = 20000
 PROFILED_RUNS = 5
 
 

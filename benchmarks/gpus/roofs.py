@@ -1,11 +1,13 @@
 """Limits of a device, measured: copies, multiply-adds, launches, and products of vendor libraries.
 
 Our kernels are written as text, one for each kind of target, so that they measure the device and
-not the compiler: chains of independent multiply-adds in registers, and nothing at all.
+not the compiler: chains of independent multiply-adds in registers, and nothing at all. Each chain
+starts with another number, since compilers compute equal chains once.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -34,11 +36,18 @@ PRODUCT = 8192
 _FMA, _EMPTY = "roof_fma", "roof_empty"
 
 
+def _ptx_float(number: float) -> str:
+    """A number as PTX writes it."""
+    return f"0f{struct.unpack('<I', struct.pack('<f', number))[0]:08X}"
+
+
 def ptx(rounds: int) -> str:
     """Both kernels in PTX."""
     registers = [f"%f{n}" for n in range(CHAINS)]
     body = "\n".join(f"\tfma.rn.f32 {r}, {r}, %f{CHAINS}, %f{CHAINS + 1};" for r in registers)
-    starts = "\n".join(f"\tmov.f32 {r}, 0f3F800000;" for r in registers)
+    starts = "\n".join(
+        f"\tadd.rn.f32 {r}, %f{CHAINS}, {_ptx_float(n)};" for n, r in enumerate(registers)
+    )
     sums = "\n".join(f"\tadd.rn.f32 %f0, %f0, {r};" for r in registers[1:])
     return f"""
 .version 7.0
@@ -54,9 +63,11 @@ def ptx(rounds: int) -> str:
 	mov.u32 %r0, %ctaid.x;
 	mov.u32 %r1, %tid.x;
 	mad.lo.s32 %r2, %r0, {THREADS}, %r1;
+	mul.wide.s32 %rd1, %r2, 4;
+	add.s64 %rd2, %rd0, %rd1;
+	ld.global.f32 %f{CHAINS}, [%rd2];
+	ld.global.f32 %f{CHAINS + 1}, [%rd0];
 {starts}
-	mov.f32 %f{CHAINS}, 0f3F800000;
-	mov.f32 %f{CHAINS + 1}, 0f3F800000;
 	mov.u32 %r3, 0;
 $ROUND:
 {chr(10).join([body] * WRITTEN)}
@@ -64,8 +75,6 @@ $ROUND:
 	setp.lt.s32 %p0, %r3, {rounds};
 	@%p0 bra $ROUND;
 {sums}
-	mul.wide.s32 %rd1, %r2, 4;
-	add.s64 %rd2, %rd0, %rd1;
 	st.global.f32 [%rd2], %f0;
 	ret;
 }}
@@ -80,11 +89,13 @@ def opencl(rounds: int) -> str:
     """Both kernels in OpenCL C."""
     names = [f"a{n}" for n in range(CHAINS)]
     body = " ".join(f"{n} = fma({n}, x, y);" for n in names) * WRITTEN
+    starts = ", ".join(f"{name} = x + {n}.0f" for n, name in enumerate(names))
     return f"""
 kernel void {kernel_name(_FMA)}(global float* out) {{
-  float x = 1.0f, y = 1.0f, {", ".join(f"{n} = 1.0f" for n in names)};
+  global float* own = out + get_group_id(0) * {THREADS} + get_local_id(0);
+  float x = *own, y = *out, {starts};
   for (int i = 0; i < {rounds}; ++i) {{ {body} }}
-  out[get_group_id(0) * {THREADS} + get_local_id(0)] = {" + ".join(names)};
+  *own = {" + ".join(names)};
 }}
 kernel void {kernel_name(_EMPTY)}(global float* out) {{}}
 """
@@ -181,7 +192,8 @@ def _theirs(torch: Any, how: Settings) -> Iterator[Measured]:
         shape = (size, size)
         if dtype is torch.int8:
             x, y = (torch.randint(-8, 8, shape, dtype=dtype, device="cuda") for _ in range(2))
-            run = partial(torch._int_mm, x, y)
+            # cuBLAS has fast products of bytes only if the second matrix is in columns.
+            run = partial(torch._int_mm, x, y.t())
         else:
             x, y = (torch.randn(shape, device="cuda").to(dtype) for _ in range(2))
             run = partial(torch.matmul, x, y)

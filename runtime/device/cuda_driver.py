@@ -42,7 +42,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamBeginCapture_v2": (HANDLE, c_int),
     "cuStreamEndCapture": (HANDLE, POINTER(HANDLE)),
     "cuEventCreate": (POINTER(HANDLE), c_uint),
-    "cuEventRecord": (HANDLE, HANDLE),
+    "cuEventRecordWithFlags": (HANDLE, HANDLE, c_uint),
     "cuEventSynchronize": (HANDLE,),
     "cuEventElapsedTime": (POINTER(c_float), HANDLE, HANDLE),
     "cuEventDestroy_v2": (HANDLE,),

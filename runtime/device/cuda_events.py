@@ -11,6 +11,9 @@ from tcopt.support.processes.finalizers import finalizer
 if TYPE_CHECKING:
     from tcopt.runtime.device.cuda import CudaDevice
 
+_EXTERNAL = 1
+"""CU_EVENT_RECORD_EXTERNAL: a captured event is a node of the graph."""
+
 
 class Event:
     """CUDA event; its methods must be called with the device's context current."""
@@ -19,8 +22,14 @@ class Event:
         self._device, self._driver = device, device.driver
         self._handle: int = self._driver.get("cuEventCreate", HANDLE, 0, action="creating an event")
 
-    def record(self, stream: int) -> None:
-        self._driver.call("cuEventRecord", self._handle, stream, action="recording an event")
+    def record(self, stream: int, *, captured: bool = False) -> None:
+        """Record the event on a stream.
+
+        Args:
+            captured: the stream is being captured; launches of the graph then record the event.
+        """
+        arguments = (self._handle, stream, _EXTERNAL if captured else 0)
+        self._driver.call("cuEventRecordWithFlags", *arguments, action="recording an event")
 
     def synchronize(self, action: str = "waiting for the kernels") -> None:
         """Wait until the event is reached; return at once if it was never recorded."""

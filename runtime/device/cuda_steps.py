@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, SupportsInt
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _NANOSECONDS = 1e6
 """Nanoseconds in a millisecond, the unit of CUDA's event times."""
+
+TIMED_STEPS = 512
+"""Maximum number of steps in a graph of several runs."""
 
 
 class CudaKernels:
@@ -97,12 +101,17 @@ def cuda_step(
 
 
 class CudaSteps:
-    """Launches and copies with bound addresses, as a CUDA graph if the driver supports it."""
+    """Launches and copies with bound addresses, as a CUDA graph if the driver supports it.
+
+    The host takes longer to launch a graph than a device to run a short kernel. What is measured is
+    therefore one graph as well: of several runs, or of the steps with events between them.
+    """
 
     def __init__(self, device: CudaDevice, steps: Sequence[CudaStep]):
         self._device = device
         self._steps = steps
         self._graph: Graph | None = None
+        self._repeated: dict[int, Graph] = {}
         if steps:
             self._graph = device.capture(self._enqueue)
 
@@ -120,24 +129,58 @@ class CudaSteps:
 
     def seconds(self, runs: int) -> float:
         with self._device.current():
+            start, together = self._several(runs)
+            launches = -(-runs // together)
             begin, end = Event(self._device), Event(self._device)
             begin.record(self._device.stream)
-            for _ in range(runs):
-                self._start()
+            for _ in range(launches):
+                start()
             end.record(self._device.stream)
             end.synchronize()
-            return begin.milliseconds_to(end) * 1e-3 / runs
+            return begin.milliseconds_to(end) * 1e-3 / (launches * together)
+
+    def _several(self, runs: int) -> tuple[Callable[[], None], int]:
+        """Return a function that starts several runs at once, and their number."""
+        most = min(runs, TIMED_STEPS // max(len(self._steps), 1))
+        if self._graph is None or most < 2:
+            return self._start, 1
+        together = 1 << most.bit_length() - 1
+        if together not in self._repeated:
+
+            def enqueue(stream: int) -> None:
+                for _ in range(together):
+                    self._enqueue(stream)
+
+            graph = self._device.capture(enqueue)
+            assert graph is not None
+            self._repeated[together] = graph
+        graph = self._repeated[together]
+        return lambda: graph.launch(self._device.stream), together
 
     def times(self) -> Times:
         """Measure each step between two events; the times include the events' own cost."""
         stream = self._device.stream
         with self._device.current():
             events = [Event(self._device) for _ in range(len(self._steps) + 1)]
-            events[0].record(stream)
-            for step, event in zip(self._steps, events[1:], strict=True):
-                step.enqueue(stream)
-                event.record(stream)
-            events[-1].synchronize()
+
+            def enqueue(stream: int, *, captured: bool) -> None:
+                events[0].record(stream, captured=captured)
+                for step, event in zip(self._steps, events[1:], strict=True):
+                    step.enqueue(stream)
+                    event.record(stream, captured=captured)
+
+            graph = None
+            if self._graph is not None:
+                graph = self._device.capture(partial(enqueue, captured=True))
+            if graph is None:
+                enqueue(stream, captured=False)
+            else:
+                graph.launch(stream)
+            try:
+                self._device.synchronize(f"measuring kernels on {self._device.name}")
+            finally:
+                if graph is not None:
+                    graph.destroy()
             marks = [round(events[0].milliseconds_to(event) * _NANOSECONDS) for event in events]
         return np.array([marks[:-1], marks[1:]], np.int64).T
 
@@ -153,6 +196,7 @@ class CudaSteps:
 
     @finalizer
     def __del__(self) -> None:
-        if self._graph is not None:
-            with self._device.current():
-                self._graph.destroy()
+        with self._device.current():
+            for graph in (self._graph, *self._repeated.values()):
+                if graph is not None:
+                    graph.destroy()

@@ -148,7 +148,7 @@ class PreparedSteps(Protocol):
         ...
 
     def seconds(self, runs: int) -> float:
-        """Return the mean time of a run, measured over consecutive runs."""
+        """Return the mean time of a run, measured over at least that many consecutive runs."""
         ...
 
     def times(self) -> Times:

@@ -281,11 +281,18 @@ class CudaMachine:
         self._events[number := EVENT + len(self._events)] = (-1.0, None)
         return _put(event, POINTER, number)
 
-    @driver_function(POINTER, POINTER)
-    def cuEventRecord(self, event: int, stream: int | None) -> int:
-        self.clock += 0.25
-        self._events[event] = (self.clock, stream)
-        return 0 if self._takes(stream) else 1
+    @driver_function(POINTER, POINTER, c_uint)
+    def cuEventRecordWithFlags(self, event: int, stream: int | None, flags: int) -> int:
+        # Inside of a capture, an event that is not external is only a dependency.
+        if flags != (stream in self._captures):
+            return 1
+
+        def record() -> int:
+            self.clock += 0.25
+            self._events[event] = (self.clock, stream)
+            return 0
+
+        return self._enqueue(stream, record)
 
     @driver_function(POINTER)
     def cuEventSynchronize(self, event: int) -> int:
