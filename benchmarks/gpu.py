@@ -8,10 +8,9 @@
 
 Each row is written as soon as it is measured, an error as well, and at the end the page `gpu.md`
 next to the rows. Times are medians over rounds of back-to-back runs between two events of the
-device, with inputs and results in its memory; on CUDA all sides replay graphs of one or, if runs are
-short, several runs.
-Results are compared with onnxruntime, or with PyTorch in f32. The steps on a machine with a card
-are in docs/benchmarking.md.
+device, with inputs and results in its memory; on CUDA all sides replay graphs, of several runs if
+these are short. Results are compared with onnxruntime, or with PyTorch in f32. The steps on a
+machine with a card are in docs/benchmarking.md.
 """
 
 from __future__ import annotations

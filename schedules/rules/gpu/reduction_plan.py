@@ -21,6 +21,10 @@ from tcopt.support.machines.thread_blocks import LaunchWork, ThreadBlocks
 TERMS_A_THREAD = 4
 """Minimum number of terms of a sum per thread."""
 
+LOADS_A_ROW = 2
+"""Loads of a thread from a row that a block reduces, if there are many rows: measured on an H200,
+more threads wait longer for each other, and fewer have too few loads in flight."""
+
 TERMS_A_PART = 16
 """Minimum number of terms of each thread to divide a sum among several blocks."""
 
@@ -132,15 +136,19 @@ def sharing_cycles(
     return facts.launch(work).total + facts.start * where(parts > 1, 2, 1)
 
 
-def row_threads(length: int, facts: ThreadBlocks, count: int | None = None) -> int:
+def row_threads(
+    length: int, facts: ThreadBlocks, count: int | None = None, lanes: int = 1
+) -> int:
     """Return the number of threads that share a row of `length` elements, with a few for each.
 
     Args:
         count: number of rows; if cores have one at most, a block may have all threads of a core.
+        lanes: elements that a thread loads at once.
     """
     is_alone = count is not None and count <= facts.cores
-    most = facts.max_threads if is_alone else facts.block_threads(ceil(length / TERMS_A_THREAD))
-    return max(min(most, power_of_two(length // TERMS_A_THREAD + 1) // 2), min(facts.warp, most))
+    terms = TERMS_A_THREAD if is_alone else max(TERMS_A_THREAD, LOADS_A_ROW * lanes)
+    most = facts.max_threads if is_alone else facts.block_threads(ceil(length / terms))
+    return max(min(most, power_of_two(length // terms + 1) // 2), min(facts.warp, most))
 
 
 def term_lanes(pattern: BlockPattern, facts: ThreadBlocks, threads: int) -> int:

@@ -87,13 +87,13 @@ class ReductionSpace(Space):
         }
         self.kept = _kept(sch, self.count, final)
         self._usual_elements = AGAIN if self.kept > self._room[self._usual_row] else KEPT
-        self._usual_threads = {
-            THREAD: facts.block_threads(self.count),
-            BLOCK: row_threads(self.length, facts, self.count),
-        }
         self._lanes = max(
             term_lanes(self.pattern, facts, 1), *(_row_lanes(sch, b, facts) for b in sch.blocks())
         )
+        self._usual_threads = {
+            THREAD: facts.block_threads(self.count),
+            BLOCK: row_threads(self.length, facts, self.count, self._lanes),
+        }
         super().__init__(self._make_knobs())
 
     def _make_knobs(self) -> list[Knob]:

@@ -10,9 +10,9 @@
 // CHECK:            simt.shuffle {{.*}} xor 1
 // CHECK-NOT:        gpu.barrier
 module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
-te.func @mean(%x: tensor<5x256xf32>) -> tensor<5xf32> {
-  %s = te.compute "sum" [%i = 5] reduce [%k = 256] sum : tensor<5xf32> {
-    %0 = te.read %x[%i, %k] : tensor<5x256xf32>
+te.func @mean(%x: tensor<5x512xf32>) -> tensor<5xf32> {
+  %s = te.compute "sum" [%i = 5] reduce [%k = 512] sum : tensor<5xf32> {
+    %0 = te.read %x[%i, %k] : tensor<5x512xf32>
     te.yield %0 : f32
   }
   te.return %s : tensor<5xf32>
@@ -28,9 +28,9 @@ te.func @mean(%x: tensor<5x256xf32>) -> tensor<5xf32> {
 // CHECK:            simt.shuffle {{.*}} xor 1
 // CHECK-NEXT:       arith.maxui
 module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
-te.func @most(%x: tensor<5x256xi8>) -> tensor<5xi8> {
-  %s = te.compute "most" [%i = 5] reduce [%k = 256] umax : tensor<5xi8> {
-    %0 = te.read %x[%i, %k] : tensor<5x256xi8>
+te.func @most(%x: tensor<5x2048xi8>) -> tensor<5xi8> {
+  %s = te.compute "most" [%i = 5] reduce [%k = 2048] umax : tensor<5xi8> {
+    %0 = te.read %x[%i, %k] : tensor<5x2048xi8>
     te.yield %0 : i8
   }
   te.return %s : tensor<5xi8>
