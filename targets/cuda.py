@@ -50,6 +50,7 @@ def _cuda(
         core_threads=core_threads,
         core_shared=core_shared << 10,
         matrix_rate=matrix_rate,
+        start=2200,
     )
 
 
@@ -89,7 +90,8 @@ allow 255 registers per thread. `cores` is the number of multiprocessors of the 
 architecture, and the memory rate is its bandwidth divided by its boost clock. The per-core numbers
 come from the tables "Technical Specifications per Compute Capability" and "Arithmetic Instructions"
 of NVIDIA's CUDA C++ Programming Guide; the matrix rate is that of dense f16 products accumulated in
-f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that of `wgmma`.
+f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that of `wgmma`. `start` was measured
+on an H200: 1.1 us from one empty launch of a graph to the next.
 """
 
 

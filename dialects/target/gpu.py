@@ -47,6 +47,11 @@ class GpuTargetAttr(TargetFacts):
     - `chain`: cycles from an instruction to one that needs its result.
     - `load`, `copy`, `barrier`: time that a load from memory, copying a word to shared memory, and
       waiting for the other threads of a block take from a thread, in multiply-adds.
+    - `near_lanes`: threads of a core that load from shared memory in a cycle.
+    - `copy_load`: cycles of a core for a load of a warp that is stored in shared memory, with its
+      index arithmetic.
+    - `step`, `copy_step`: cycles of a thread from an instruction to the next one, and from a load
+      that it stores in shared memory to the next one.
     - `start`: cycles from the end of a launch until the next one occupies all cores.
     - `megahertz`: the clock frequency.
 
@@ -83,6 +88,10 @@ class GpuTargetAttr(TargetFacts):
     load: IntAttr = param_def()
     copy: IntAttr = param_def()
     barrier: IntAttr = param_def()
+    near_lanes: IntAttr = param_def()
+    copy_load: IntAttr = param_def()
+    step: IntAttr = param_def()
+    copy_step: IntAttr = param_def()
     start: IntAttr = param_def()
     megahertz: IntAttr = param_def()
 
@@ -129,6 +138,7 @@ class GpuTargetAttr(TargetFacts):
         check_least(self, multiply_adds=1, memory_rate=1, core_threads=1, matrix_rate=1)
         check_least(self, core_shared=0, dot_rate=1, near_rate=1, far_rate=1, latency=1)
         check_least(self, in_flight=1, sector=1, chain=1, load=0, copy=0, barrier=0)
+        check_least(self, near_lanes=1, copy_load=0, step=1, copy_step=0)
         check_least(self, start=0, megahertz=1)
         if self.max_threads.data % self.warp.data:
             raise VerifyException(

@@ -34,10 +34,11 @@ class LaunchWork:
     Attributes:
         blocks: blocks of the launch.
         threads: threads of a block.
-        operations: multiply-adds of a thread, or operations that take as long, such as loads from
-            shared memory.
+        operations: multiply-adds of a thread, or operations that take as long.
         loads: loads of a thread from memory.
-        copied: bytes that a block copies from memory to shared memory.
+        near_loads: loads of a thread from shared memory that `operations` does not include.
+        copies: loads of a thread that it stores in shared memory.
+        copied: bytes that a block copies from memory to shared memory, if `copies` is not known.
         barriers: times that the threads of a block wait for each other.
         values: values that a thread holds in registers.
         shared: bytes of a block's shared memory.
@@ -45,13 +46,15 @@ class LaunchWork:
         far: bytes that a block loads from memory or L2.
         in_flight: bytes that a thread has in flight while it loads `far`.
         moved: bytes that all blocks together move from and to memory.
-        chain: cycles of one thread, independent of the number of threads.
+        chain: cycles of one thread, independent of the number of threads; 0 if unknown.
     """
 
     blocks: Column
     threads: Column
     operations: Column = 0
     loads: Column = 0
+    near_loads: Column = 0
+    copies: Column = 0
     copied: Column = 0
     barriers: Column = 0
     values: Column = 0
@@ -100,6 +103,11 @@ class ThreadBlocks:
         chain: cycles from an instruction to one that needs its result.
         load, copy, barrier: time that a load from memory, copying a word to shared memory, and
             waiting for the other threads of a block take from a thread, in multiply-adds.
+        near_lanes: threads of a core that load from shared memory in a cycle.
+        copy_load: cycles of a core for a load of a warp that is stored in shared memory, with its
+            index arithmetic.
+        step, copy_step: cycles of a thread from an instruction to the next one, and from a load
+            that it stores in shared memory to the next one.
         start: cycles from the end of a launch until the next one occupies all cores.
         megahertz: the clock frequency in MHz.
         capabilities: names of what hardware intrinsics and passes require.
@@ -126,6 +134,10 @@ class ThreadBlocks:
     load: int = 4
     copy: int = 8
     barrier: int = 64
+    near_lanes: int = 27
+    copy_load: int = 12
+    step: int = 6
+    copy_step: int = 80
     start: int = 4000
     megahertz: int = 1400
     capabilities: frozenset[str] = frozenset()
@@ -234,9 +246,11 @@ class ThreadBlocks:
         rounds, threads = self.rounds(work.blocks), self.whole_warps(work.threads)
         resident = self.resident(work.blocks, threads, work.values, work.shared)
         waits = self.barrier * work.barriers / resident
-        own = work.operations + self.load * work.loads + waits
-        # Few threads do not hide latency.
-        exposed = 1 + 2 * self.warp / (threads * resident)
+        # Cycles of a core for each thread.
+        near = work.near_loads / self.near_lanes + work.copies * self.copy_load / self.warp
+        own = work.operations + self.load * work.loads + near * self.multiply_adds + waits
+        # Few threads do not hide latency, which a known chain counts.
+        exposed = where(work.chain > 0, 1, 1 + 2 * self.warp / (threads * resident))
         issued = (threads * own + self.copy * work.copied / WORD) * exposed
         flying = work.threads * resident * work.in_flight
         far_rate = least(flying / self.latency, self.far_rate)

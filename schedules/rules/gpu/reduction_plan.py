@@ -136,9 +136,7 @@ def sharing_cycles(
     return facts.launch(work).total + facts.start * where(parts > 1, 2, 1)
 
 
-def row_threads(
-    length: int, facts: ThreadBlocks, count: int | None = None, lanes: int = 1
-) -> int:
+def row_threads(length: int, facts: ThreadBlocks, count: int | None = None, lanes: int = 1) -> int:
     """Return the number of threads that share a row of `length` elements, with a few for each.
 
     Args:

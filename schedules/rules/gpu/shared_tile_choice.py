@@ -12,6 +12,7 @@ from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.dots import Dot, steps_of
 from tcopt.schedules.analysis.patterns import BlockPattern, StridedAccess, access_bits
 from tcopt.schedules.rules.gpu.register_tile import column_lanes
+from tcopt.schedules.rules.operands import BYTE
 from tcopt.support.arithmetic.columns import Column, ceil_div, least, most, where
 from tcopt.support.machines.thread_blocks import WORD, LaunchWork, ThreadBlocks
 
@@ -20,7 +21,7 @@ STEPS = (4, 8, 16, 32)
 of a dot product is one step."""
 
 
-UNPAIRED = 2.0
+UNPAIRED = 1.5
 """Slowdown of loads from shared memory if the threads of a warp that read the same address are not
 adjacent in pairs: in blocks whose width is not a power of two."""
 
@@ -109,12 +110,11 @@ def choose_tile(
     one = tiles[0]
     many = SharedTile(rows, spans, columns, one.lanes, down, across, steps, one.results)
     costs = TileCosts(pattern, roles, facts, parts)
-    moved = costs.fetched_bytes(many)
-    shared = costs.shared_bytes(many, moved)
+    shared = costs.shared_bytes(many)
     fitting = np.flatnonzero(shared <= facts.shared)
     if not fitting.size:
         return None
-    time = np.broadcast_to(costs.time(many, moved, shared), len(tiles))
+    time = np.broadcast_to(costs.time(many), len(tiles))
     keys = [each[fitting] for each in (-many.threads, -many.sums, time)]
     best = int(fitting[np.lexsort(keys)[0]])
     return tiles[best], float(time[best])
@@ -161,12 +161,16 @@ def _sizes(extent: int, wanted: tuple[int, ...]) -> list[int]:
 
 
 class TileCosts:
-    """Cost model for tiles of a contraction; precomputes what all tiles have in common."""
+    """Cost model for tiles of a contraction; precomputes what all tiles have in common.
+
+    Attributes:
+        parts: parts of each sum.
+    """
 
     def __init__(
         self, pattern: BlockPattern, roles: SharedTileRoles, facts: ThreadBlocks, parts: int = 1
     ):
-        self._facts = facts
+        self._facts, self.parts = facts, parts
         extents, reduce = list(pattern.extents), pattern.reduce
         extents[roles.depth] = ceil(extents[roles.depth] / parts)
         self._varied = [roles.rows, roles.columns, roles.depth]
@@ -180,7 +184,10 @@ class TileCosts:
         self._footprints = [
             _Footprint(term, fixed, self._varied, roles.dot) for term in pattern.terms
         ]
-        self._element_bytes = [access_bits(term) // 8 for term in pattern.terms]
+        self._bits = [access_bits(term) for term in pattern.terms]
+        self._has_adjacent_terms = any(
+            not term.uses(roles.columns) and term.is_unit(roles.depth) for term in pattern.terms
+        )
         self._sizes = [extents[v] for v in self._varied]
         self._is_reduced = [v in reduce for v in self._varied]
         self._is_dot = roles.dot is not None
@@ -190,24 +197,32 @@ class TileCosts:
         others = (v for v in pattern.spatial if v not in self._varied and v not in whole)
         self._blocks = parts * prod(extents[v] for v in others if pattern.store.uses(v))
 
-    def fetched_bytes(self, tile: SharedTile) -> Column:
-        """Return the bytes that a block fetches for a part of the reduction."""
+    def copies(self, tile: SharedTile) -> Column:
+        """Return the loads of a block that fetch a part of the reduction."""
         sizes = self._tile_sizes(tile)
-        each = zip(self._footprints, self._element_bytes, strict=True)
-        return sum(footprint.elements(sizes) * size for footprint, size in each)
+        total: Column = 0
+        for footprint, bits in zip(self._footprints, self._bits, strict=True):
+            elements, width = footprint.elements(sizes), footprint.width(sizes)
+            lanes = self._facts.lanes(bits)
+            whole = (width % lanes == 0) & (footprint.row_extent % width == 0)
+            is_vector = whole & (elements >= lanes * tile.threads)
+            total = total + elements / where(is_vector, lanes, 1)
+        return total
 
-    def shared_bytes(self, tile: SharedTile, fetched: Column) -> Column:
+    def shared_bytes(self, tile: SharedTile) -> Column:
         """Return an upper bound on a block's shared memory in bytes."""
+        sizes = self._tile_sizes(tile)
+        each = list(zip(self._footprints, self._bits, strict=True))
+        fetched = sum(footprint.elements(sizes) * (bits // BYTE) for footprint, bits in each)
         # In the last iteration of fetching, some threads may write beyond the end.
-        spare = tile.threads * sum(self._element_bytes)
+        spare = tile.threads * sum(bits // BYTE for bits in self._bits)
         spaced = tile.rows * tile.down * BANK_SPACING[0] * WORD
         spare = spare + where(tile.has_rows_in_warps(self._facts.warp), spaced, 0)
         if self._is_dot:
             # Threads fetch whole words, and those beyond the end need an additional row.
-            sizes = self._tile_sizes(tile)
-            each = zip(self._footprints, self._element_bytes, strict=True)
             spare = spare + sum(
-                most(tile.threads * WORD, footprint.row(sizes) * size) for footprint, size in each
+                most(tile.threads * WORD, footprint.row(sizes) * (bits // BYTE))
+                for footprint, bits in each
             )
         return fetched + spare
 
@@ -220,8 +235,9 @@ class TileCosts:
                 count = count * ceil_div(extent, size)
         return count
 
-    def time(self, tile: SharedTile, fetched_bytes: Column, shared_bytes: Column) -> Column:
+    def time(self, tile: SharedTile) -> Column:
         """Estimate the cycles of the launch."""
+        facts = self._facts
         terms: Column = self._terms
         parts: Column = 1
         for extent, size, is_reduced in zip(
@@ -231,17 +247,23 @@ class TileCosts:
                 terms = terms * size
                 parts = parts * ceil_div(extent, size)
         loads = tile.rows + tile.spans * tile.columns / tile.lanes
-        loads = loads * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
+        # Terms of a row that are adjacent are loaded as vectors.
+        whole = self._has_adjacent_terms & (tile.steps % facts.words == 0)
+        near = tile.rows / where(whole, facts.words, 1) + tile.spans * tile.columns / tile.lanes
+        near = near * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
+        copies = parts * self.copies(tile) / tile.threads
         work = LaunchWork(
             blocks=self.blocks(tile),
             threads=tile.threads,
-            operations=parts * terms * (tile.sums + loads),
-            copied=parts * fetched_bytes,
+            operations=parts * terms * tile.sums,
+            near_loads=parts * terms * near,
+            copies=copies,
             barriers=parts,
             values=tile.sums - (-loads // 1),
-            shared=shared_bytes,
+            shared=self.shared_bytes(tile),
+            chain=parts * terms * (tile.sums + near) * facts.step + copies * facts.copy_step,
         )
-        return self._facts.launch(work).total
+        return facts.launch(work).total
 
     def _tile_sizes(self, tile: SharedTile) -> tuple[Column, Column, Column, Column]:
         """Return the size of a block along rows, columns, depth and spans, per part of the sum."""
@@ -280,6 +302,18 @@ class _Footprint:
                 self._moved.append((extent, reach, moving))
             else:
                 self._whole *= min(reach, extent)
+
+    @property
+    def row_extent(self) -> int:
+        """Elements of the operand's rows."""
+        return self._dims[-1][0] if self._dims else 1
+
+    def width(self, sizes: Sequence[Column]) -> Column:
+        """Return the number of elements that are copied of a row."""
+        if not self._dims:
+            return 1
+        extent, reach, moving = self._dims[-1]
+        return least(_reach(reach, moving, sizes), extent)
 
     def elements(self, sizes: Sequence[Column]) -> Column:
         """Return the number of elements."""

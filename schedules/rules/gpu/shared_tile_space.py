@@ -14,6 +14,7 @@ from tcopt.schedules.rules.gpu.shared_tile_choice import (
     SharedTileRoles,
     TileCosts,
 )
+from tcopt.schedules.rules.gpu.split_sum import beside_time
 from tcopt.schedules.rules.operands import operands_of
 from tcopt.schedules.spaces.space import (
     Choice,
@@ -101,8 +102,8 @@ class SharedTileSpace(Space):
         return threads & sums & rows & columns & spans & depth & self._by_parts(k, _fits)
 
     def estimate(self, k: Point) -> Column:
-        """Estimate the cycles of the launch."""
-        return self._by_parts(k, _time)
+        """Estimate the cycles of all launches."""
+        return self._by_parts(k, self._time)
 
     def default(self) -> dict[str, int]:
         tile = self._first
@@ -161,6 +162,9 @@ class SharedTileSpace(Space):
             found[own] = ask(self._costs_of(parts), self.tile(some), self.facts)
         return found.astype(bool) if ask is _fits else found
 
+    def _time(self, costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
+        return costs.time(tile) + beside_time(self.pattern, costs.parts, facts)
+
     def _costs_of(self, parts: int) -> TileCosts:
         if parts not in self._costs:
             self._costs[parts] = TileCosts(self.pattern, self.roles, self.facts, parts)
@@ -168,10 +172,4 @@ class SharedTileSpace(Space):
 
 
 def _fits(costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
-    return costs.shared_bytes(tile, costs.fetched_bytes(tile)) <= facts.shared
-
-
-def _time(costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
-    del facts
-    moved = costs.fetched_bytes(tile)
-    return costs.time(tile, moved, costs.shared_bytes(tile, moved))
+    return costs.shared_bytes(tile) <= facts.shared

@@ -33,7 +33,6 @@ from tcopt.schedules.api.schedule import Schedule
 from tcopt.schedules.rules.epilogue import blocks_beside, take_epilogue
 from tcopt.schedules.rules.gpu.register_tile import only_contraction
 from tcopt.schedules.rules.gpu.shared_tile import find_roles, tile_parts
-from tcopt.schedules.rules.gpu.shared_tile_choice import TileCosts
 from tcopt.schedules.rules.gpu.shared_tile_choice import choose_tile as choose_shared_tile
 from tcopt.schedules.rules.gpu.split_sum import (
     beside_time,
@@ -61,7 +60,7 @@ from tcopt.schedules.rules.nests import own_loops, variable_loops
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
 from tcopt.schedules.state.state import buffers_read
-from tcopt.support.machines.thread_blocks import WORD, ThreadBlocks
+from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
 WRITTEN_OUT = 64
@@ -94,7 +93,7 @@ class TensorCoreTiles:
         if chosen is None:
             return Declined("no tile fits shared memory, threads and registers")
         parts, tile, time = chosen
-        other = shared_tile_time(pattern, roles, facts)
+        other = shared_tile_time(pattern, facts)
         if other is not None and other <= time:
             return Declined(
                 f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
@@ -146,9 +145,7 @@ def choose_in_parts(
     return parts, tile, alone + beside_time(pattern, parts, facts)
 
 
-def shared_tile_time(
-    pattern: BlockPattern, factors: WarpRoles, facts: ThreadBlocks
-) -> float | None:
+def shared_tile_time(pattern: BlockPattern, facts: ThreadBlocks) -> float | None:
     """Estimate the cycles of `gpu-shared-tile`."""
     roles = find_roles(pattern, None, facts)
     if isinstance(roles, Declined):
@@ -157,17 +154,7 @@ def shared_tile_time(
     found = choose_shared_tile(pattern, roles, facts, parts)
     if found is None:
         return None
-    tile, _ = found
-    sizes = {v: pattern.extents[v] for v in pattern.reduce} | {
-        roles.rows: tile.rows * tile.down,
-        roles.columns: tile.columns * tile.across,
-        roles.depth: tile.steps,
-    }
-    if roles.spans is not None:
-        sizes[roles.spans] = tile.spans
-    words = sum(each.words(sizes, facts) for each in (factors.left, factors.right))
-    alone = TileCosts(pattern, roles, facts, parts).time(tile, int(words * WORD), int(words * WORD))
-    return alone + beside_time(pattern, parts, facts)
+    return found[1] + beside_time(pattern, parts, facts)
 
 
 def schedule_tile(

@@ -30,6 +30,8 @@
 // CHECK-NEXT:               loop.load %m[%jb, %i, %j]
 // CHECK-NEXT:               loop.load %b[%jb * 16 + %jc * 4 + %j]
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+sched.sequence @product_schedule for @product attributes {rule = "gpu-shared-tile", choice = {rows = 2 : i64, spans = 1 : i64, columns = 8 : i64, down = 4 : i64, across = 4 : i64, steps = 16 : i64, parts = 1 : i64, written = 128 : i64}} {
+}
 te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<21x32xf32> {
   %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 16] sum : tensor<21x32xf32> {
     %0 = te.read %x[%i, %k] : tensor<21x16xf32>
@@ -58,6 +60,8 @@ te.func @product(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32
 // CHECK-NEXT: loop.for %ci = 0 to 4 {
 // CHECK-NEXT:   loop.for %ry = 0 to 3 unrolled {
 module attributes {tcopt.target = #target.gpu<api = "opencl", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+sched.sequence @convolution_schedule for @convolution attributes {rule = "gpu-shared-tile", choice = {rows = 1 : i64, spans = 2 : i64, columns = 4 : i64, down = 2 : i64, across = 2 : i64, steps = 4 : i64, parts = 1 : i64, written = 128 : i64}} {
+}
 te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor<1x6x6x8xf32> {
   %p = te.compute "pad" [%n = 1, %c = 4, %y = 8, %x_ = 10] : tensor<1x4x8x10xf32> {
     %0 = te.read %x[%n, %c, %y - 1, %x_ - 1] else 0.0 : tensor<1x4x6x8xf32>
@@ -91,6 +95,8 @@ te.func @convolution(%x: tensor<1x4x6x8xf32>, %w: tensor<6x4x3x3xf32>) -> tensor
 // CHECK:              loop.for %jd = 0 to 4 vectorized {
 // CHECK:                simd.dot
 module attributes {tcopt.target = #target.gpu<api = "opencl", features = "dp4a", warp = 4, max_threads = 64, registers = 64, shared = 4096, vector_bits = 128, cores = 1>} {
+sched.sequence @bytes_schedule for @bytes attributes {rule = "gpu-shared-tile", choice = {rows = 2 : i64, spans = 1 : i64, columns = 8 : i64, down = 4 : i64, across = 4 : i64, steps = 16 : i64, parts = 1 : i64, written = 128 : i64}} {
+}
 te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi32> {
   %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 48] sum : tensor<21x32xi32> {
     %0 = te.read %x[%i, %k] : tensor<21x48xi8>
@@ -113,6 +119,8 @@ te.func @bytes(%x: tensor<21x48xi8>, %w: tensor<1x12x32x4xi8>) -> tensor<21x32xi
 // CHECK:      %x_shared = loop.alloc shared {storage_align = array<i64: 0, 8, 4>} : memref<8x16xf32>
 // CHECK-NEXT: %w_shared = loop.alloc shared : memref<16x32xf32>
 module attributes {tcopt.target = #target.gpu<api = "cuda", warp = 32, max_threads = 64, registers = 64, shared = 8192, vector_bits = 128, cores = 1>} {
+sched.sequence @banks_schedule for @banks attributes {rule = "gpu-shared-tile", choice = {rows = 1 : i64, spans = 1 : i64, columns = 4 : i64, down = 8 : i64, across = 8 : i64, steps = 16 : i64, parts = 1 : i64, written = 128 : i64}} {
+}
 te.func @banks(%x: tensor<21x16xf32>, %w: tensor<16x32xf32>) -> tensor<21x32xf32> {
   %m = te.compute "product" [%i = 21, %j = 32] reduce [%k = 16] sum : tensor<21x32xf32> {
     %0 = te.read %x[%i, %k] : tensor<21x16xf32>

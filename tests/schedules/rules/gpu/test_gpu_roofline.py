@@ -90,7 +90,7 @@ def test_one_thread_is_told_from_what_rules_make(device, function):
     assert alone.share < 0.01
     assert "1 blocks of 1 threads on" in alone.reason
     good = by_rules(function, device)
-    assert 0.25 < good.share <= 1
+    assert 0.2 < good.share <= 1
     assert good.ns < alone.ns / 50
 
 
@@ -145,7 +145,7 @@ def test_a_bad_schedule_is_a_remark(device):
 
 
 def test_a_rule_that_was_counted_on_and_is_none_of_the_target_is_told():
-    function = matmul(128, 256, 256)
+    function = matmul(256, 512, 1024)
     function.attributes[COUNTS_ON_ATTRIBUTE] = ArrayAttr([StringAttr("exotic")])
     (remark,) = told(function, "sm_80")
     assert remark.message.endswith("exotic: no rule of the target provides it")

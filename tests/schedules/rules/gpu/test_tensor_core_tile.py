@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -305,14 +305,17 @@ REFUSALS = [
     (products(1, 64, 64, 64), "sm_70", "warps of the target do not multiply matrices"),
     (products(1, 64, 64, 64), "opencl", "warps of the target do not multiply matrices"),
     (products(1, 1, 64, 64), "sm_80", "no operand serves several rows"),
-    (
-        convolution(32, (7, 7), 32, 1, stride=2),
-        "sm_80",
-        "times as long as those of single elements",
-    ),
 ]
 
 
 @pytest.mark.parametrize(("program", "arch", "reason"), REFUSALS)
 def test_refusals(program: Program, arch: str, reason: str) -> None:
     assert reason in refusal(program, arch)
+
+
+def test_slow_tensor_cores_are_not_used() -> None:
+    slow = replace(gpu_facts(named_gpu("sm_80")), matrix_rate=1, barrier=10_000)
+    program = convolution(32, (7, 7), 32, 1, stride=2)
+    answer = TensorCoreTiles().space(Schedule(program.function()), slow)
+    assert isinstance(answer, Declined)
+    assert "times as long as those of single elements" in answer.reason
