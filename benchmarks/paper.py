@@ -1,12 +1,14 @@
 """docs/paper.md: published claims about TVM one by one, answered from saved results.
 
+It also writes docs/gpu_performance.md, all rows of `gpu.py`.
+
     python benchmarks/paper.py                          # write the page and its figures
     python benchmarks/paper.py --measure fusion spaces  # run campaigns, then write
     python benchmarks/paper.py --measure all --rounds 7
     python benchmarks/paper.py --check                  # exit 1 if the page is out of date
 
-Results are in benchmarks/results. Those of other benchmarks are written by their `--json`; rows of
-`gpu.py` count if they are there as `gpu.jsonl`.
+Results are in benchmarks/results. Other benchmarks write theirs by `--json`, and `gpu.py` by
+`--output benchmarks/results/gpu.jsonl`.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from claims.page import PAGE, figures, page
+from claims.page import GPU_PAGE, PAGE, figures, page
 from claims.results import Results
+from gpus.tables import page as gpu_page
 from saved import FOLDER, save
 from tcopt.support.files.access import write_output
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
@@ -62,13 +65,19 @@ def _run(args: argparse.Namespace) -> int:
     chosen = CAMPAIGNS if "all" in args.measure else args.measure
     for name in chosen:
         _measure(name, args.rounds)
-    text = page(Results())
+    results = Results()
+    pages = {PAGE: page(results), GPU_PAGE: gpu_page(results.gpu)}
     if args.check:
-        is_current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        if not is_current:
-            print(f"{PAGE} is out of date: run benchmarks/paper.py", file=sys.stderr)
-        return 0 if is_current else 1
-    write_output(PAGE, text)
+        old = [
+            path
+            for path, text in pages.items()
+            if not path.exists() or path.read_text(encoding="utf-8") != text
+        ]
+        for path in old:
+            print(f"{path} is out of date: run benchmarks/paper.py", file=sys.stderr)
+        return 1 if old else 0
+    for path, text in pages.items():
+        write_output(path, text)
     if not args.no_figures:
         figures(Results())
     return 0

@@ -11,7 +11,7 @@ from gpus.rows import MACHINE, Row, read_rows
 from saved import FOLDER, load
 
 GPU_ROWS = "gpu.jsonl"
-"""Rows of `gpu.py` from a machine with a card; the file is optional."""
+"""Rows of `gpu.py`, which are a line each; other results are one JSON object."""
 
 
 class Results:
@@ -22,7 +22,7 @@ class Results:
         self._known: dict[str, dict[str, Any]] = {}
 
     def has(self, name: str) -> bool:
-        return (self._folder / f"{name}.json").exists()
+        return any((self._folder / f"{name}.{ending}").exists() for ending in ("json", "jsonl"))
 
     def file(self, name: str) -> dict[str, Any]:
         """Everything of a result.
@@ -38,16 +38,15 @@ class Results:
         return self.file(name)["rows"]
 
     def names(self) -> list[str]:
-        """All results that there are."""
+        """All results that are one JSON object."""
         return sorted(path.stem for path in self._folder.glob("*.json"))
 
     @cached_property
     def gpu(self) -> dict[str, Row]:
-        """Rows of `gpu.py`; empty without a card."""
-        path = self._folder / GPU_ROWS
-        return read_rows(path) if path.exists() else {}
+        """Rows of `gpu.py`."""
+        return read_rows(self._folder / GPU_ROWS)
 
     @property
     def card(self) -> str:
-        """The GPU of these rows, or nothing."""
-        return self.gpu.get(MACHINE, {}).get("device", "")
+        """The GPU of these rows."""
+        return self.gpu[MACHINE]["device"]
