@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -30,6 +30,9 @@ TERMS_A_PART = 16
 
 MOST_PARTS = 512
 """Maximum number of partial results of an element: a block combines them in a step or two."""
+
+GAIN = 0.95
+"""Maximum estimated time, relative to that of the usual choice, at which another one is taken."""
 
 STEPS = 8
 """Maximum number of terms that a thread loads before it adds them."""
@@ -67,6 +70,8 @@ class Sharing:
 def choose_sharing(pattern: BlockPattern, facts: ThreadBlocks, may_split: bool = True) -> Sharing:
     """Choose how to share a reduction: as many threads as have enough work, with coalesced loads.
 
+    More threads for each of fewer adjacent results avoid a second launch if that takes less time.
+
     Args:
         may_split: whether several blocks may share a result.
     """
@@ -74,17 +79,38 @@ def choose_sharing(pattern: BlockPattern, facts: ThreadBlocks, may_split: bool =
     length = prod(pattern.extents[v] for v in pattern.reduce)
     is_across = has_neighbouring_rows(pattern)
     most = facts.block_threads(max(count, 1) * ceil(length / TERMS_A_THREAD))
-    wanted = max(ceil(facts.running / max(count, 1)), 1)
+    wanted = min(max(ceil(facts.running / max(count, 1)), 1), ceil(length / TERMS_A_THREAD))
     if is_across:
         rows = min(power_of_two(count), NEIGHBOURS, most)
-        wanted = min(wanted, ceil(length / TERMS_A_THREAD))
         threads = min(most // rows, power_of_two(wanted))
         rows = min(most // threads, power_of_two(count))
     else:
         threads = min(most, row_threads(length, facts))
         rows = max(min(most // threads, power_of_two(count)), 1)
     parts = _parts(pattern, facts, ceil(count / rows), rows, threads) if may_split else 1
-    return Sharing(rows, threads, is_across, parts, term_lanes(pattern, facts, threads * parts))
+    usual = Sharing(rows, threads, is_across, parts, term_lanes(pattern, facts, threads * parts))
+    if not is_across or wanted == 1:
+        return usual
+    least_rows = max(facts.sector * BYTE // element_bits(pattern.block), 1)
+    others = [
+        Sharing(most // n, n, is_across, lanes=term_lanes(pattern, facts, n))
+        for n in _doubled(threads, min(most // least_rows, length // TERMS_A_THREAD))
+    ]
+    return min([usual, *others], key=lambda each: _order(pattern, facts, each, usual))
+
+
+def _doubled(first: int, most: int) -> Iterator[int]:
+    """Yield larger numbers, each twice the one before."""
+    while (first := 2 * first) <= most:
+        yield first
+
+
+def _order(pattern: BlockPattern, facts: ThreadBlocks, each: Sharing, usual: Sharing) -> float:
+    """Return the cycles, somewhat fewer for the usual choice, as estimates are rough."""
+    cycles = sharing_cycles(
+        pattern, facts, rows=each.rows, threads=each.threads, parts=each.parts, lanes=each.lanes
+    )
+    return float(cycles) * (GAIN if each is usual else 1)
 
 
 def _parts(pattern: BlockPattern, facts: ThreadBlocks, blocks: int, rows: int, threads: int) -> int:

@@ -66,7 +66,7 @@ def test_a_matrix_times_a_vector_is_shared_by_all_cores(rng: np.random.Generator
     program = tcopt.compile(model, "cuda:sm_80").program
     assert isinstance(program, DeviceProgram)
     grids = [(prod(s.grid), prod(s.block)) for s in program.steps if isinstance(s, Launch)]
-    assert grids == [(188, 256), (8, 256)]
+    assert grids == [(125, 256)]
 
 
 def test_copies_have_no_branch_for_a_load() -> None:
