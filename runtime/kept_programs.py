@@ -28,12 +28,16 @@ class Accepted(NamedTuple):
 
 
 class KeptPrograms:
-    """Programs by the keys of their specializations; the most recently used ones are kept."""
+    """Programs by the keys of their specializations; the most recently used ones are kept.
+
+    Attributes:
+        accepted: the programs for shapes that `accept` got.
+    """
 
     def __init__(self) -> None:
         self._most = PROGRAMS_KEPT
         self._programs: OrderedDict[Key, AnyProgram] = OrderedDict()
-        self._accepted: dict[Shapes, Accepted] = {}
+        self.accepted: dict[Shapes, Accepted] = {}
 
     @property
     def most(self) -> int:
@@ -45,19 +49,15 @@ class KeptPrograms:
         self._most = number
         self._evict()
 
-    def accepted(self, shapes: Shapes) -> Accepted | None:
-        """Return the program for shapes that `accept` got."""
-        return self._accepted.get(shapes)
-
     def accept(self, shapes: Shapes, found: Accepted) -> None:
         """Let later runs with the same shapes skip checks that depend only on shapes."""
-        if len(self._accepted) >= _MOST_ACCEPTED:
-            self._accepted.clear()
-        self._accepted[shapes] = found
+        if len(self.accepted) >= _MOST_ACCEPTED:
+            self.accepted.clear()
+        self.accepted[shapes] = found
 
     def forget_accepted(self) -> None:
         """Check the shapes of later runs again."""
-        self._accepted.clear()
+        self.accepted.clear()
 
     def program_for(
         self, specialization: Specialization, feeds: Mapping[str, Feed], *, again: bool = False
@@ -91,7 +91,7 @@ class KeptPrograms:
             is_final: whether a program with another range of the size has failed too.
         """
         fitting = specialization.fitting(error, is_final=is_final)
-        self._accepted.clear()
+        self.accepted.clear()
         return self.program_for(fitting, feeds, again=fitting is specialization).program
 
     def touch(self, key: Key) -> None:
@@ -102,5 +102,5 @@ class KeptPrograms:
     def _evict(self) -> None:
         while len(self._programs) > self._most:
             gone, _ = self._programs.popitem(last=False)
-            for shapes in [s for s, each in self._accepted.items() if each.key == gone]:
-                del self._accepted[shapes]
+            for shapes in [s for s, each in self.accepted.items() if each.key == gone]:
+                del self.accepted[shapes]

@@ -286,9 +286,10 @@ class Model:
         wanted = None if outputs is None else known_outputs(names, outputs)
         values: Any = None
         accepted = None
+        are_contiguous = False
         if (ready := self._ready.of(feeds)) is not None:
-            values, shapes = ready
-            accepted = self._programs.accepted(shapes)
+            values, shapes, are_contiguous = ready
+            accepted = self._programs.accepted.get(shapes)
         if accepted is None:
             if (other := self._overridden(feeds, control)) is not None:
                 return other.run_under(control, feeds, outputs, options)
@@ -299,7 +300,17 @@ class Model:
                 if accepted is not None and program is not self._last:
                     self._programs.touch(accepted.key)
                 self._last = program
-                results = self._run_fitting(program, values, control, options)
+                if options is not None and options.donate and program.parts[0].checked_sizes:
+                    # A program that is run again needs its inputs.
+                    options = replace(options, donate=frozenset())
+                results: Any
+                try:
+                    if are_contiguous and program.signature is None:
+                        results = program.run(values, self._threads, control, options)
+                    else:
+                        results = self._run(program, values, control, options)
+                except SizeRangeError as error:
+                    results = self._run_fitting(error, values, control, options)
             except MemoryError as error:
                 message = f"running the model needs more memory than there is: {error}"
                 raise ResourceError(message, hint=_MEMORY_HINT) from error
@@ -309,31 +320,48 @@ class Model:
             return results
         return [results[names.index(name)] for name in wanted]
 
-    def _run_fitting(
+    def _run(
         self,
         program: AnyProgram,
         values: Sequence[Feed],
         control: Control | None,
         options: RunOptions | None,
-    ) -> Any:
-        """Run a program; if a size exceeds its range, run one that is compiled for the value."""
-        if options is not None and options.donate and program.parts[0].checked_sizes:
-            # A program that is run again needs its inputs.
-            options = replace(options, donate=frozenset())
-        failed: set[tuple[object, ...]] = set()
+    ) -> Sequence[Feed]:
+        """Run a program, and group its results into the model's outputs."""
+        flat = contiguous(self._flat(values), program.inputs)
+        results, signature = program.run(flat, self._threads, control, options), program.signature
+        if isinstance(program, StagedProgram) or signature is None:
+            return results
+        return group(signature.outputs, signature.output_counts, cast("list[Array]", results))
+
+    def _run_fitting(
+        self,
+        error: SizeRangeError,
+        values: Sequence[Feed],
+        control: Control | None,
+        options: RunOptions | None,
+    ) -> Sequence[Feed]:
+        """Run a program that is compiled for a size that exceeded the range of another program.
+
+        Args:
+            error: the error of the other program.
+        """
         own = self._specialization or self.fallback
+        if own is None:
+            raise error
+        feeds = self._named(values)
+        failed: set[tuple[object, ...]] = set()
         while True:
+            # The frames of the failed run refer to its results.
+            error.__traceback__ = None
+            found = error.name, error.low, error.high
+            program = self._programs.fitting(own, feeds, error, is_final=found in failed)
+            self._last = program
+            failed.add(found)
             try:
-                flat = contiguous(self._flat(values), program.inputs)
-                return _run(program, flat, self._threads, control, options)
-            except SizeRangeError as error:
-                if own is None:
-                    raise
-                found = error.name, error.low, error.high
-                feeds = self._named(values)
-                program = self._programs.fitting(own, feeds, error, is_final=found in failed)
-                self._last = program
-                failed.add(found)
+                return self._run(program, values, control, options)
+            except SizeRangeError as other:
+                error = other
 
     def _overridden(self, feeds: Mapping[str, Any], control: Control | None = None) -> Model | None:
         """Return the model for feeds that override default values; None if they do not."""
@@ -476,17 +504,3 @@ class Model:
             write_library(place, self)
         else:
             write_archive(place, self.program)
-
-
-def _run(
-    program: AnyProgram,
-    arrays: Sequence[Array],
-    threads: int | None,
-    control: Control | None,
-    options: RunOptions | None,
-) -> Sequence[Feed]:
-    """Run a program, and group its results into the model's outputs."""
-    results, signature = program.run(arrays, threads, control, options), program.signature
-    if isinstance(program, StagedProgram) or signature is None:
-        return results
-    return group(signature.outputs, signature.output_counts, cast("list[Array]", results))

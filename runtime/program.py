@@ -303,7 +303,7 @@ class Program:
         entry.threads = threads or default_threads()
         arguments = self._arguments
         sizes = self._sizes_of(feeds)
-        values, shapes, _ = sizes
+        values, shapes = sizes.values, sizes.outputs
         if values:
             self._size_values[:] = values
         if self._in_place.inputs:
@@ -321,14 +321,19 @@ class Program:
                 array, arguments[position] = given, address_of(given)
             outputs.append(array)
         entry(arguments, control)
+        if self.checked_sizes:
+            self._refuse_sizes()
+        self._checks.refuse_if_any()
+        return self._cut(outputs, values, self._count_values) if self.defined else outputs
+
+    def _refuse_sizes(self) -> None:
+        """Call `refuse_sizes` for the sizes of the last run."""
         try:
             refuse_sizes(self.checked_sizes, self.counts, self._count_values)
         except SizeRangeError:
             # Sizes are clamped to their ranges, so other checks may have failed because of them.
             self._checks.clear()
             raise
-        self._checks.refuse_if_any()
-        return self._cut(outputs, values, self._count_values) if self.defined else outputs
 
     def _cut(
         self, outputs: Sequence[Array], sizes: Sequence[int], counts: Sequence[Array]

@@ -156,8 +156,6 @@ def refuse_sizes(
     Raises:
         SizeRangeError: for the first one.
     """
-    if not checked:
-        return
     found = {spec.name: value for spec, value in zip(counts, values, strict=True)}
     for size in checked:
         value = found[size.name].item()

@@ -92,12 +92,18 @@ class ReadyFeeds:
         # Sequences consist of several arrays.
         self._is_possible = all(spec.kind is Kind.TENSOR for spec in specs)
 
-    def of(self, feeds: Any) -> tuple[list[Array], Shapes] | None:
-        """Return the arrays in order, and their unchecked shapes; None if one needs conversion."""
+    def of(self, feeds: Any) -> tuple[list[Array], Shapes, bool] | None:
+        """Return the arrays in order, or None if one needs conversion.
+
+        Returns:
+            The arrays, their unchecked shapes, and whether all arrays are contiguous, as those
+            outside of rooms are.
+        """
         if type(feeds) is not dict or not self._is_possible or len(feeds) != len(self._wanted):
             return None
         arrays: list[Array] = []
         shapes: list[tuple[int, ...]] = []
+        are_contiguous = True
         for name, dtype in self._wanted:
             array = feeds.get(name)
             if type(array) is not np.ndarray:
@@ -107,11 +113,13 @@ class ReadyFeeds:
                 array = array.astype(dtype)
             elif (own is not dtype and own != dtype) or (own.hasobject and not are_texts(array)):
                 return None
-            if not array.flags.c_contiguous and not is_in_room(array):
-                return None
+            if not array.flags.c_contiguous:
+                if not is_in_room(array):
+                    return None
+                are_contiguous = False
             arrays.append(array)
             shapes.append(array.shape)
-        return arrays, tuple(shapes)
+        return arrays, tuple(shapes), are_contiguous
 
 
 def select_feeds(
