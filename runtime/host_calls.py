@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.runtime.specs import TensorSpec
+from tcopt.runtime.specs import TensorSpec, memory_of
 from tcopt.support.data.named_dtypes import named_dtype
 from tcopt.support.data.strings import StringTable, is_text, strings_in
 from tcopt.support.errors import InputError, TcoptError
@@ -163,9 +163,7 @@ def as_code_has_it(spec: TensorSpec) -> TensorSpec:
     """Return the specification of a tensor in compiled code: strings become indices, and a tensor
     in a room becomes the room.
     """
-    if is_text(spec.dtype):
-        spec = spec._replace(dtype=PLACE)
-    return spec._replace(shape=spec.room, room=()) if spec.room else spec
+    return memory_of(spec._replace(dtype=PLACE) if is_text(spec.dtype) else spec)
 
 
 def call_facts(call: HostCall) -> dict[str, Any]:
