@@ -367,6 +367,15 @@ def hints(symbols: Iterable[Symbol], count: int) -> list[dict[str, int]]:
     return found
 
 
+def hint_values(extent: Extent, count: int) -> list[int]:
+    """Return positive values of an extent for cost estimates, in ascending order.
+
+    Args:
+        count: maximum number of values, see `hints`.
+    """
+    return sorted({max(evaluate(extent, hint), 1) for hint in hints(symbols_of(extent), count)})
+
+
 def _between(symbol: Symbol, share: float) -> int:
     """Return the value at a share of a symbol's range, in geometric progression."""
     low, high = symbol.range

@@ -26,7 +26,7 @@ from tcopt.dialects.graph.packed.winograd import WinogradConvOp, WinogradWeights
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp
 from tcopt.dialects.target.convolution_costs import ConvLayer
 from tcopt.passes.graph.winograd.conv_groups import groups_apart
-from tcopt.support.arithmetic.sizes import evaluate, hints, is_fixed, symbols_of, upper_bound
+from tcopt.support.arithmetic.sizes import hint_values, is_fixed, upper_bound
 from tcopt.support.registries.rule_table import OpFunction
 
 HINTS = 5
@@ -67,10 +67,8 @@ class WinogradForm:
             resident: bytes of all weights of the program.
             terms: products that one instruction adds to a sum.
         """
-        batch = op.shape[0]
-        batches = {max(evaluate(batch, hint), 1) for hint in hints(symbols_of(batch), HINTS)}
         largest = self.layer(op, resident, terms)
-        return [replace(largest, images=images) for images in sorted(batches)]
+        return [replace(largest, images=images) for images in hint_values(op.shape[0], HINTS)]
 
     def layer(self, op: ContractionOp, resident: int, terms: int = 1) -> ConvLayer:
         """Return the last of `layers`, for the upper bound of the batch."""

@@ -34,7 +34,7 @@ from tcopt.schedules.spaces.space import (
 )
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.arithmetic.columns import ceil_div, most, where
-from tcopt.support.arithmetic.sizes import Extent, evaluate, hints, symbols_of
+from tcopt.support.arithmetic.sizes import Extent, hint_values
 
 HINTS = 6
 """Number of heights in a range for which costs are estimated."""
@@ -135,9 +135,7 @@ class BlockwiseSpace(Space):
         self.lanes = facts.lanes(element_bits(pattern.block))
         self.height = 1 if roles.rows is None else pattern.extents[roles.rows]
         live: Extent = 1 if roles.rows is None else pattern.block.live_domain[roles.rows]
-        self.heights = sorted(
-            {max(evaluate(live, hint), 1) for hint in hints(symbols_of(live), HINTS)}
-        )
+        self.heights = hint_values(live, HINTS)
         self.width = pattern.extents[roles.columns]
         self.depth = prod(inner.extents[v] for v in inner.reduce) * pattern.extents[roles.blocks]
         self.batch = prod(pattern.extents[v] for v in pattern.spatial) // (self.height * self.width)
