@@ -51,9 +51,7 @@ from tcopt.frontends.onnx.model.limits import DEFAULT_LIMITS, ModelLimits
 from tcopt.frontends.onnx.model.tensors import TensorReader
 from tcopt.support.arithmetic.sizes import Extent, is_fixed, symbols_of, upper_bound
 from tcopt.support.data.strings import TEXT, StringTable, is_text, strings_in
-from tcopt.support.errors import (
-    UndecidedSize,
-)
+from tcopt.support.errors import UndecidedSize
 
 # Shape computations are short; anything above a limit is data and is not folded.
 FLOAT_FOLD_LIMIT = 16

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extent
 from tcopt.dialects.size import DefineOp, DimsAttr, defined_symbols, symbols_in
 from tcopt.dialects.te.names import unique_name
+from tcopt.support.arithmetic.size_terms import Symbol
 from tcopt.support.arithmetic.sizes import Extent, lower_bound, minimum, named_size, upper_bound
 
 
@@ -53,14 +54,26 @@ class DefinedSizes:
         for other, known in self._known.items():
             if _is_at_most(known, high) and are_equal(count, other):
                 return known
-        block = self._builder.block
-        taken = {symbol.name for symbol in symbols_in(block.arg_types)}
-        taken |= {symbol.name for symbol in defined_symbols(block)}
-        name = unique_name(re.sub(r"\W|^(?=\d)", "_", name), taken)
-        size = named_size(name, 0, upper_bound(high))
+        size = named_size(self.unused_name(name), 0, upper_bound(high))
         self.add(count, as_extent(size))
         self._known[count] = as_extent(minimum(size, high))
         return self._known[count]
+
+    @property
+    def symbols(self) -> set[Symbol]:
+        """The sizes of the function's arguments, and those that are defined so far."""
+        block = self._builder.block
+        return {*symbols_in(block.arg_types), *defined_symbols(block)}
+
+    def unused_name(self, name: str, others: Iterable[str] = ()) -> str:
+        """Return an identifier for a size that no other size has.
+
+        Args:
+            name: the name of its value.
+            others: identifiers that are used in addition to those of `symbols`.
+        """
+        used = {*others, *(symbol.name for symbol in self.symbols)}
+        return unique_name(re.sub(r"\W|^(?=\d)", "_", name), used)
 
     def add(self, count: SSAValue, size: int) -> None:
         """Define a size by an integer tensor with one element."""

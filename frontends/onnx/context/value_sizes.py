@@ -7,7 +7,6 @@ room that a run has to check.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,6 @@ from xdsl.ir import SSAValue
 from tcopt.dialects.graph import CastOp, MaxOp, MinOp, ReduceOp, ReshapeOp, SliceOp, SubOp
 from tcopt.dialects.graph.core.interfaces import GraphOp
 from tcopt.dialects.graph.core.types import as_extents, shape_of, type_of
-from tcopt.dialects.size import defined_symbols, symbols_in
-from tcopt.dialects.te.names import unique_name
 from tcopt.frontends.onnx.context.defined_sizes import are_equal
 from tcopt.frontends.onnx.context.value_bounds import value_bounds, whole_range
 from tcopt.frontends.onnx.model.errors import OpenSizeError
@@ -319,12 +316,10 @@ class ValueSizes:
         for other in self._elements.values():
             if other.index == index and are_equal(value, other.value):
                 return other.size
-        hint = re.sub(r"\W|^(?=\d)", "_", value.name_hint or "size")
-        block = self._builder.block
-        taken = {symbol.name for symbol in symbols_in(block.arg_types)}
-        taken |= {symbol.name for symbol in defined_symbols(block)} | self._elements.keys()
-        taken |= self._dims.keys()
-        name = unique_name(f"{hint}_{index}" if count > 1 else hint, taken)
+        hint = value.name_hint or "size"
+        name = self._builder.defined.unused_name(
+            f"{hint}_{index}" if count > 1 else hint, (*self._elements, *self._dims)
+        )
         name = self._known.names.get(name, name)
         size = named_size(name, 0, _UNBOUNDED)
         self._elements[name] = _Element(value, index, size)
@@ -340,7 +335,8 @@ class ValueSizes:
         assert self._rooms is not None
         if (given := self._rooms.get(name, (0, 0))) is None:
             return False
-        if (equal := self._known.equal.get(name)) is not None and self._is_defined(equal):
+        equal = self._known.equal.get(name)
+        if equal is not None and self._builder.defined.symbols.issuperset(symbols_of(equal)):
             self._define_equal(name, element, equal)
             return True
         least, most = self._known.ranges.get(name, (0, _UNBOUNDED))
@@ -365,11 +361,6 @@ class ValueSizes:
             self._builder.defined.add(count, element.extent)
         self.ranges[name] = given, count
         return True
-
-    def _is_defined(self, extent: Extent) -> bool:
-        block = self._builder.block
-        known = {*symbols_in(block.arg_types), *defined_symbols(block)}
-        return known.issuperset(symbols_of(extent))
 
     def _define_equal(self, name: str, element: _Element, extent: Extent) -> None:
         """Use another extent for an element; a run checks that their difference is 0."""
