@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir.affine import AffineDimExpr
 
 from tcopt.dialects.loop.analysis import binding_values
@@ -47,3 +49,11 @@ def own_loops(sch: Schedule, block: Block, around: Loop | None) -> dict[int, Loo
             if value in binding_values(op, position):
                 found.setdefault(position, each)
     return found
+
+
+def vectorize_tile(sch: Schedule, loops: Sequence[Loop]) -> None:
+    """Vectorise the innermost of a tile's loops, if there are any, and unroll those around it."""
+    if loops:
+        sch.vectorize(loops[-1])
+    for each in loops[:-1]:
+        sch.unroll(each)

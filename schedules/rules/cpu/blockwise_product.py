@@ -26,7 +26,7 @@ from tcopt.schedules.rules.cpu.granularity import parallelize, run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.reduction import schedule_in_row
 from tcopt.schedules.rules.epilogue import attach_epilogue, take_epilogue
-from tcopt.schedules.rules.nests import own_loops, variable_loops
+from tcopt.schedules.rules.nests import own_loops, variable_loops, vectorize_tile
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.spatial import is_spatial
 from tcopt.schedules.spaces.space import Choice
@@ -53,8 +53,8 @@ class BlockwiseProduct:
         _multiply(sch, product, blocks, space)
         init = sch.decompose_reduction(total, blocks)
         sch.set_scope(total, "register")
-        _in_registers(sch, init, len(around))
-        _in_registers(sch, total, len(around) + 1)
+        vectorize_tile(sch, sch.get_loops(init)[len(around) :])
+        vectorize_tile(sch, sch.get_loops(total)[len(around) + 1 :])
         attach_epilogue(sch, epilogue, around, space.lanes)
         for each in others:
             _schedule_alone(sch, each, facts)
@@ -105,16 +105,10 @@ def _multiply(sch: Schedule, product: Block, around: Loop, space: BlockwiseSpace
     else:
         sch.tensorize(product, space.roles.dot)
     sch.set_scope(product, "register")
-    _in_registers(sch, product, outer + 1 + (space.roles.dot is None))
-    _in_registers(sch, init, outer)
-
-
-def _in_registers(sch: Schedule, block: Block, depth: int) -> None:
-    """Vectorise the innermost loop of a block, and unroll its loops inside of the first `depth`."""
-    *loops, lane = sch.get_loops(block)[depth:]
-    sch.vectorize(lane)
-    for each in loops:
-        sch.unroll(each)
+    # An intrinsic replaces the loop over codes.
+    reduced = 2 if space.roles.dot is None else 1
+    vectorize_tile(sch, sch.get_loops(product)[outer + reduced :])
+    vectorize_tile(sch, sch.get_loops(init)[outer:])
 
 
 def _schedule_alone(sch: Schedule, block: Block, facts: CpuFacts) -> None:

@@ -40,7 +40,7 @@ from tcopt.schedules.rules.cpu.matmul import accumulate
 from tcopt.schedules.rules.cpu.tile_space import TileRoles, TileSpace, vector_lanes
 from tcopt.schedules.rules.cpu.written_taps import written_taps
 from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
-from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.nests import variable_loops, vectorize_tile
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice
 
@@ -143,9 +143,7 @@ def schedule_tiles(sch: Schedule, space: TileSpace, choice: Choice) -> list[Bloc
         sch.tensorize(block, dot.name)
     sch.set_scope(block, "register")
     for each in (block, init):
-        _vectorize_tile(
-            sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)]
-        )
+        vectorize_tile(sch, [part for part in sch.get_loops(each) if part not in (*outer, *reduce)])
     write_out(sch, [each for each in reduce if each not in written], choice)
     attach_epilogue(sch, epilogue, outer, space.lanes)
     return beside
@@ -188,7 +186,7 @@ def _accumulate_in_parts(
     init = sch.decompose_reduction(partial, reduce[0])
     sch.set_scope(partial, "register")
     for each in (partial, init):
-        _vectorize_tile(sch, [own for own in sch.get_loops(each) if own not in (*around, *reduce)])
+        vectorize_tile(sch, [own for own in sch.get_loops(each) if own not in (*around, *reduce)])
     write_out(sch, reduce, choice)
     attach_epilogue(sch, store, around, space.lanes)
     *rows, part = sch.get_loops(block)[len(outer) :]
@@ -239,10 +237,3 @@ def write_out(sch: Schedule, reduce: list[Loop], choice: Choice) -> None:
     if choice["steps"] > 1:
         _, step = sch.split(reduce[len(reduce) - count - 1], factors=[None, choice["steps"]])
         sch.unroll(step)
-
-
-def _vectorize_tile(sch: Schedule, loops: list[Loop]) -> None:
-    """Vectorise the innermost of a tile's loops and unroll those around it."""
-    sch.vectorize(loops[-1])
-    for each in loops[:-1]:
-        sch.unroll(each)

@@ -31,7 +31,7 @@ from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.matmul_space import MatmulSpace
 from tcopt.schedules.rules.cpu.product import find_product
 from tcopt.schedules.rules.epilogue import attach_epilogue, blocks_beside, take_epilogue
-from tcopt.schedules.rules.nests import variable_loops
+from tcopt.schedules.rules.nests import variable_loops, vectorize_tile
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.spaces.space import Choice, Point
 from tcopt.schedules.state.state import buffers_read
@@ -236,7 +236,5 @@ def accumulate(
         sch.unroll(step)
     for each in (block, init):
         own = [loop for loop in sch.get_loops(each) if loop not in (*outer, *reduce)]
-        sch.vectorize(own[-1])
-        for loop in own[:-1]:
-            sch.unroll(loop)
+        vectorize_tile(sch, own)
     attach_epilogue(sch, epilogue, outer, lanes)

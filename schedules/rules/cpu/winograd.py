@@ -21,7 +21,7 @@ from tcopt.schedules.rules.cpu.facts import CpuFacts
 from tcopt.schedules.rules.cpu.granularity import run_parallel
 from tcopt.schedules.rules.cpu.injective import schedule_injective
 from tcopt.schedules.rules.cpu.winograd_space import WinogradSpace
-from tcopt.schedules.rules.nests import own_loops
+from tcopt.schedules.rules.nests import own_loops, vectorize_tile
 from tcopt.schedules.rules.rule import Declined, schedule_rule
 from tcopt.schedules.rules.winograd_stages import Stages, find_stages
 from tcopt.schedules.spaces.space import Choice
@@ -194,7 +194,4 @@ def _in_registers(sch: Schedule, block: Block, around: Loop | None) -> None:
     loops = sch.get_loops(block)
     if around is not None:
         loops = loops[loops.index(around) + 1 :]
-    for each in loops[:-1]:
-        sch.unroll(each)
-    if loops:
-        sch.vectorize(loops[-1])
+    vectorize_tile(sch, loops)
