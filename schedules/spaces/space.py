@@ -39,10 +39,20 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tcopt.support.arithmetic.columns import Column
+from tcopt.support.arithmetic.columns import Column, where
 from tcopt.support.errors import InputError
 
-__all__ = ["Choice", "Column", "Knob", "LoopLevel", "NestKind", "Operand", "Point", "Space"]
+__all__ = [
+    "Choice",
+    "Column",
+    "Knob",
+    "LoopLevel",
+    "NestKind",
+    "Operand",
+    "Point",
+    "Space",
+    "parallel_where",
+]
 
 Choice = Mapping[str, int]
 """A value for each knob, by name."""
@@ -57,6 +67,11 @@ class NestKind(IntEnum):
     VECTOR = 3
     BLOCK = 4
     THREAD = 5
+
+
+def parallel_where(condition: Column) -> Column:
+    """Return the kind of a loop: parallel where a condition is true, serial elsewhere."""
+    return where(condition, int(NestKind.PARALLEL), int(NestKind.SERIAL))
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
-from tcopt.support.arithmetic.columns import ceil_div, where
+from tcopt.support.arithmetic.columns import ceil_div
 from tcopt.support.machines.matmul_tiles import MatmulTile, best_tile
 from tcopt.support.machines.row_strips import RowStrips
 
@@ -147,11 +148,7 @@ class AttentionSpace(Space):
         second = self.second
         assert second.rows is not None
         levels = [
-            LoopLevel(
-                each.variable,
-                each.extent,
-                where(k.parallel > n, int(NestKind.PARALLEL), int(NestKind.SERIAL)),
-            )
+            LoopLevel(each.variable, each.extent, parallel_where(k.parallel > n))
             for n, each in enumerate(self._between(k))
         ]
         width = self.tile.vectors * self.lanes

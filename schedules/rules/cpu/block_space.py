@@ -21,6 +21,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
 
@@ -84,7 +85,7 @@ class BlockSpace(Space):
         usual = parallel_loops(extents, self._time, self.facts)
         parallel = self._knob(k, "parallel", usual)
         levels = [
-            LoopLevel(v, extent, where(parallel > n, int(NestKind.PARALLEL), int(NestKind.SERIAL)))
+            LoopLevel(v, extent, parallel_where(parallel > n))
             for n, (v, extent) in enumerate(zip(outer, extents, strict=True))
         ]
         if along is not None:

@@ -31,6 +31,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.schedules.state.state import loops_of
 from tcopt.support.arithmetic.columns import ceil_div, most, where
@@ -213,13 +214,9 @@ class BlockwiseSpace(Space):
         inner = self.roles.inner
         *_, blocks, columns = inner.spatial
         rows = inner.spatial[0]
-
-        def kind(number: int) -> Column:
-            return where(k.parallel > number, int(NestKind.PARALLEL), int(NestKind.SERIAL))
-
         return [
-            LoopLevel(rows, self._chunk_count(k), kind(0)),
-            LoopLevel(columns, self._panels(k), kind(1)),
+            LoopLevel(rows, self._chunk_count(k), parallel_where(k.parallel > 0)),
+            LoopLevel(columns, self._panels(k), parallel_where(k.parallel > 1)),
             LoopLevel(rows, ceil_div(ceil_div(self.height, k.rows), k.chunks)),
             LoopLevel(blocks, inner.extents[blocks]),
             LoopLevel(inner.reduce[0], inner.extents[inner.reduce[0]]),

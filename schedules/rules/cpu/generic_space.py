@@ -27,6 +27,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.support.arithmetic.columns import ceil_div, most, where
 from tcopt.support.machines.machine import LOOP
@@ -228,7 +229,7 @@ class GenericSpace(Space):
 
     def nest(self, k: Point) -> Sequence[LoopLevel]:
         extents, count = self.pattern.extents, len(self.spatial)
-        serial, parallel = int(NestKind.SERIAL), int(NestKind.PARALLEL)
+        serial = int(NestKind.SERIAL)
         levels: list[LoopLevel] = []
         for level in (0, 1):
             for place in range(count):
@@ -243,7 +244,7 @@ class GenericSpace(Space):
                     )
                     here = k.first == shift
                     variable, extent = where(here, v, variable), where(here, size, extent)
-                kind = serial if level else where(k.parallel > place, parallel, serial)
+                kind = serial if level else parallel_where(k.parallel > place)
                 levels.append(LoopLevel(variable, extent, kind))
         for v in self.reduce:
             levels.append(LoopLevel(v, ceil_div(extents[v], getattr(k, f"r{v}"))))

@@ -24,6 +24,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -163,7 +164,7 @@ class MatmulSpace(Space):
         inner = product.pattern.reduce[0]
         levels: list[LoopLevel] = []
         for number, each in enumerate(self.between(k)):
-            kind = where(k.parallel > number, int(NestKind.PARALLEL), int(NestKind.SERIAL))
+            kind = parallel_where(k.parallel > number)
             levels.append(LoopLevel(each.variable, each.extent, kind))
         levels.append(LoopLevel(inner, k.parts))
         if product.rows is not None:

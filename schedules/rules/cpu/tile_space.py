@@ -41,6 +41,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.machines.alignment import ALIGNMENT
@@ -352,7 +353,7 @@ class TileSpace(Space):
         extents = np.take_along_axis(extents, ranks, axis=1)
         levels: list[LoopLevel] = []
         for n in range(variables.shape[1]):
-            kind = np.where(columns["parallel"] > n, int(NestKind.PARALLEL), int(NestKind.SERIAL))
+            kind = parallel_where(columns["parallel"] > n)
             level: list[Any] = [variables[:, n], extents[:, n], kind]
             levels.append(LoopLevel(*([int(each[0]) for each in level] if numbers else level)))
         return levels

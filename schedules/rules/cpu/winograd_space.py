@@ -34,6 +34,7 @@ from tcopt.schedules.spaces.space import (
     Operand,
     Point,
     Space,
+    parallel_where,
 )
 from tcopt.support.arithmetic.columns import ceil_div, where
 from tcopt.support.machines.register_tiles import MAX_ROWS, MAX_VECTORS, Tile, fits
@@ -163,12 +164,12 @@ class WinogradSpace(Space):
             LoopLevel(
                 group_v,
                 where(shared, groups, 1),
-                where(shared & (k.parallel > 0), int(NestKind.PARALLEL), serial),
+                parallel_where(shared & (k.parallel > 0)),
             )
         )
         for number, (variable, extent) in enumerate(chunks):
             inside = where(shared, number + 1, number)
-            kind = where(k.parallel > inside, int(NestKind.PARALLEL), serial)
+            kind = parallel_where(k.parallel > inside)
             levels.append(LoopLevel(variable, extent, kind))
         levels.append(LoopLevel(group_v, where(shared, 1, groups)))
         side = int(problem.places**0.5)
