@@ -198,7 +198,7 @@ class _Fusion:
             self.claim([place])
         groups = [[self.ops[place] for place in sorted(group)] for group in self.groups]
         if self.target is not None:
-            groups = join_rows(groups, self.max_ops, self.target)
+            groups = join_rows(groups, self.max_ops, self.target, FuseOpsPass.name)
         if listening():
             remark_groups(groups, FuseOpsPass.name)
         return FusionPlan(groups)

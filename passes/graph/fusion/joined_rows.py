@@ -13,11 +13,9 @@ from tcopt.dialects.graph.core.types import shape_of, type_of
 from tcopt.dialects.target import TargetFacts
 from tcopt.support.remarks import remark
 
-_PASS = "fuse-ops"
-
 
 def join_rows(
-    groups: Sequence[list[Operation]], max_ops: int, target: TargetFacts
+    groups: Sequence[list[Operation]], max_ops: int, target: TargetFacts, by: str
 ) -> list[list[Operation]]:
     """Join a contraction, the group that normalises its rows, and the contraction of these rows.
 
@@ -33,25 +31,28 @@ def join_rows(
     Args:
         groups: groups of operators, each in program order.
         max_ops: maximum number of operators in a group.
+        by: name of the pass, for remarks.
     """
     of_op = {op: group for group in groups for op in group}
     replaced: dict[int, list[Operation]] = {}
     dropped: set[int] = set()
     for last in groups:
-        found = _before(last, of_op)
-        if found is None or sum(map(len, found)) > max_ops:
-            continue
-        if any({id(group)} & dropped or id(group) in replaced for group in found):
-            continue
         product = _contraction(last)
-        assert product is not None
-        if (declined := form_declined(ATTENTION, product, target)) is not None:
-            remark(_PASS, product, f"separate kernels for rows: {declined}", missed=True)
+        if product is None or (found := _before(last, product, of_op)) is None:
             continue
-        remark(_PASS, product, "one kernel computes its rows and those of the product before it")
-        first, rows, _ = found
-        dropped |= {id(first), id(rows)}
-        replaced[id(last)] = [*first, *rows, *last]
+        joined = (*found, last)
+        if sum(map(len, joined)) > max_ops:
+            continue
+        if any(id(group) in dropped or id(group) in replaced for group in joined):
+            continue
+        if (declined := form_declined(ATTENTION, product, target)) is not None:
+            remark(by, product, f"separate kernels for rows: {declined}", missed=True)
+            continue
+        remark(
+            by, product, "fused with the contraction and the ops on rows that produce its operand"
+        )
+        dropped |= set(map(id, found))
+        replaced[id(last)] = [op for group in joined for op in group]
     kept = (group for group in groups if id(group) not in dropped)
     return [_in_order(replaced[id(group)]) if id(group) in replaced else group for group in kept]
 
@@ -65,14 +66,15 @@ def _in_order(ops: list[Operation]) -> list[Operation]:
 
 
 def _before(
-    last: list[Operation], of_op: dict[Operation, list[Operation]]
-) -> tuple[list[Operation], list[Operation], list[Operation]] | None:
-    """Return the groups of the first contraction, of the rows, and of the last contraction.
+    last: list[Operation], product: GraphOp, of_op: dict[Operation, list[Operation]]
+) -> tuple[list[Operation], list[Operation]] | None:
+    """Return the groups of the first contraction and of the rows; None if there are none.
 
-    None if the operand of the last contraction is not made of such rows.
+    Args:
+        last: the group of the last contraction.
+        product: the last contraction.
     """
-    product = _contraction(last)
-    if product is None or product.multiplied_rows is None:
+    if product.multiplied_rows is None:
         return None
     value = product.operands[product.multiplied_rows]
     owner = value.owner
@@ -85,7 +87,7 @@ def _before(
     before = [of_op[op] for op in inputs if isinstance(op, Operation) and op in of_op]
     for first in before:
         if first is not rows and _makes_rows(first, rows, product):
-            return first, rows, last
+            return first, rows
     return None
 
 
