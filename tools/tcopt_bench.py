@@ -136,8 +136,6 @@ def _tokens(args: argparse.Namespace) -> int:
     from tcopt.tools.execution.decoder import Decoder, DecoderNames
 
     prompt, count = prompt_and_count(args.tokens)
-    if not Path(args.model).is_file():
-        raise InputError(f"there is no file '{args.model}'")
     peers = installed_peers() if args.peers is None else check_peers(args.peers)
     options = {"target": args.target, "accuracy": args.accuracy}
     names = DecoderNames.of_model(args.model)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 import tcopt
+from tcopt.frontends.onnx.model.loading import load_model
+from tcopt.frontends.onnx.model.options import Source
 from tcopt.support.errors import InputError
 
 
@@ -32,13 +33,14 @@ class DecoderNames:
     logits: str = "logits"
 
     @classmethod
-    def of_model(cls, source: Any) -> DecoderNames:
+    def of_model(cls, source: Source) -> DecoderNames:
         """Return the names in a model with inputs `past_key_values...` and outputs `present...`.
 
         Raises:
-            InputError: it has none.
+            InputError: it has none, or there is no such file.
+            ImportModelError: it is not an ONNX model.
         """
-        graph = _declarations(source).graph
+        graph = load_model(source)[0].graph
         outputs = {value.name for value in graph.output}
         pairs = {
             value.name: value.name.replace("past_key_values", "present", 1) for value in graph.input
@@ -86,11 +88,13 @@ class Decoder:
         length: number of tokens of the sequence.
     """
 
-    def __init__(self, source: Any, names: DecoderNames, context: int, chunk: int, **options: Any):
+    def __init__(
+        self, source: Source, names: DecoderNames, context: int, chunk: int, **options: Any
+    ):
         self.names, self.chunk = names, chunk
         shapes = {
             each.name: [d.dim_param or d.dim_value for d in each.type.tensor_type.shape.dim]
-            for each in _declarations(source).graph.input
+            for each in load_model(source)[0].graph.input
         }
         self._declared = shapes.keys()
         batch, length = shapes[names.ids]
@@ -135,8 +139,3 @@ class Decoder:
             self.length += len(part)
             logits = dict(zip(self._results, found, strict=True))[self.names.logits]
         return logits[0, -1]
-
-
-def _declarations(source: Any) -> onnx.ModelProto:
-    is_model = isinstance(source, onnx.ModelProto)
-    return source if is_model else onnx.load(source, load_external_data=False)
