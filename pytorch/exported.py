@@ -80,8 +80,8 @@ class CompiledProgram:
         """Run the program.
 
         Raises:
-            InputError: the arguments have another structure than those of the export, or a tensor
-                requires a gradient, has another type, or a shape outside of the ranges.
+            InputError: the structure of the arguments differs from the exported program's, or a
+                tensor requires a gradient, has another type, or a shape outside of the ranges.
         """
         # The order of keyword arguments is part of the structure.
         order = self._in_spec.child(1).context
@@ -90,8 +90,8 @@ class CompiledProgram:
         flat, spec = pytree.tree_flatten((args, kwargs))
         if spec != self._in_spec:
             raise InputError(
-                "the arguments have another structure than those that were exported",
-                hint=f"exported were {self._in_spec}",
+                "the structure of the arguments differs from the exported program's",
+                hint=f"it was exported with {self._in_spec}",
             )
         return pytree.tree_unflatten(self.run(flat), self._out_spec)
 

@@ -26,8 +26,12 @@ Array = NDArray[Any]
 def split_added(
     specs: Sequence[TensorSpec], kind: Kind
 ) -> tuple[list[TensorSpec], list[TensorSpec]]:
-    """Split inputs or outputs into those of the model and those of a kind that are added at the
-    end: checks, values of sizes, or random keys (`support.data.random_keys`).
+    """Separate tensors that the compiler adds after a model's own inputs or outputs.
+
+    Args:
+        kind: checks, values of sizes, or random keys (`support.data.random_keys`).
+    Returns:
+        The other tensors, and the tensors of this kind.
     """
     added = [spec for spec in specs if spec.kind is kind]
     return list(specs[: len(specs) - len(added)]), added

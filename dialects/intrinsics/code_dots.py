@@ -1,8 +1,8 @@
 """Dot products of codes of few bits in words with signed bytes.
 
-`code_dot_4` adds to an i32 the products of the eight 4-bit codes of a word with eight bytes. Each
-byte of the word holds two codes; the factors of the low codes are `x0`, those of the high codes
-`x1`. `code_dot_2` and `code_dot_8` have four codes and one code in a byte.
+`code_dot_4` adds to an i32 the dot product of the eight 4-bit codes of a word and eight bytes. Each
+byte of the word holds two codes: the low four bits are multiplied by a byte of `x0`, the high four
+bits by a byte of `x1`. With `code_dot_2` a byte holds four codes, with `code_dot_8` one.
 """
 
 from __future__ import annotations

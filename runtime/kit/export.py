@@ -278,7 +278,7 @@ def export_kit(
     Args:
         models: a model, or one model compiled for several CPUs of one architecture; the library
             chooses the code when it is loaded.
-        name: name of the library, by default that of the model.
+        name: name of the library; defaults to the name of the model.
         weights: `embedded` in the libraries, or in a `file` of their own.
         freestanding: compile the runtime without a C library, for systems that have neither files
             nor threads.

@@ -38,7 +38,7 @@ class Kit:
         """Export a model under the name `net`, and build the driver with the static library.
 
         Args:
-            models: as for `export_kit`. Results are compared with those of the first one.
+            models: as for `export_kit`. Results are compared to the results of the first model.
         """
         tcopt.export_kit(models, folder, name="net", **options)
         kit = cls(folder, models[0] if isinstance(models, list) else models)

@@ -25,8 +25,8 @@ class TokenTimes:
     Attributes:
         prompt: time to read the prompt.
         token: time to read one token and compute the logits of the next one.
-        difference: largest difference of the logits from those of the first runtime, relative to
-            their largest value.
+        difference: maximum difference from the first runtime's logits, relative to their maximum
+            magnitude.
     """
 
     name: str

@@ -128,7 +128,7 @@ class Decoder:
         """Append tokens to the sequence; return the logits of the token that follows.
 
         Raises:
-            InputError: there are no tokens, or more than the context has room for.
+            InputError: there are no tokens, or the sequence would exceed the context.
         """
         if not tokens:
             raise InputError("there are no tokens to read")

@@ -249,8 +249,8 @@ class BlockwiseMatmulOp(GraphOp):
     ) -> tuple[te.Tensor, te.Tensor]:
         """Return the sums of the blocks of x in units of `steps`, and of its products with codes.
 
-        Bytes are stored in the order in which a word holds the codes: first those of the lowest
-        codes of its bytes.
+        The elements of x are quantised to bytes in the order [word, field, byte], where the field
+        is the index of a code in its byte, from the lowest bits.
         """
         panels, blocks, words, _ = shape_of(self.codes)
         bits, per = self.bits.value.data, self.per_word

@@ -5,9 +5,9 @@ The module attribute `graph.donated = {past = "present"}` permits @main to overw
 has `graph.in_place = {present = "past"}` for each result that is in the buffer of an input. The
 buffer argument of such a result is not accessed.
 
-An input that grows, such as the keys of a decoder, is in a room: its type has the extents of the
+An input that grows, such as the keys of a decoder, is in a room: its type has the shape of the
 room, and `graph.rooms = {past = #size.dims<2, n[0:9], 8>, present = #size.dims<2, n[0:9] + 1, 8>}`
-has those of the tensors in it, which begin where the room begins and have its strides.
+gives the shapes of the tensors. Each is a slice of the room from index 0 on, with the same strides.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def narrow_inputs(
     Args:
         shapes, values: of inputs; their symbols are fixed in all inputs.
         dims: extents of symbols.
-        others: names that `dims` may have in addition to those of the inputs.
+        others: additional names that `dims` may contain, such as dimensions of outputs.
 
     Raises:
         InputError: a name, shape or value does not fit the model.

@@ -88,13 +88,13 @@ class Attention:
         """Tile the second product, and compute everything before it in the loop over strips."""
         stages, k = space.stages, Point(choice)
         final = take_epilogue(sch, stages.second)
-        beside = blocks_beside(sch, stages.second, final)
+        others = blocks_beside(sch, stages.second, final)
         outer = _tile_second(sch, space, k, final)
         _compute_rows(sch, stages.between, outer, facts)
         _tile_first(sch, space, k, outer)
         for block in stages.between:
             schedule_in_row(sch, block, len(outer) + 1, facts)
-        for block in beside:
+        for block in others:
             if block not in stages.between:
                 schedule_injective(sch, block, facts)
         return None

@@ -11,8 +11,8 @@
           totals += scales * (products - zeros * sums)
         epilogue on the tile, one store
 
-Codes are unpacked in registers, once for the rows of a tile: there is no unpacked copy of the
-matrix in memory. One row is bound by reading the codes, many rows by multiply-adds.
+Codes are unpacked to registers, once per tile of rows, so no unpacked copy of the matrix is in
+memory. With one row, a product is bound by loading the codes, with many by the multiply-adds.
 """
 
 from __future__ import annotations
