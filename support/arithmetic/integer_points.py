@@ -57,6 +57,17 @@ class Sum(NamedTuple):
         return Sum(terms, self.constant + factor * other.constant)
 
 
+def _multiple(total: Sum, part: Sum) -> int:
+    """Return how often a sum contains the terms of another one; 0 if not a whole number."""
+    factor = 0
+    for variable, coefficient in part.terms.items():
+        ratio, rest = divmod(total.terms.get(variable, 0), coefficient)
+        if rest or not ratio or factor not in (0, ratio):
+            return 0
+        factor = ratio
+    return factor
+
+
 class System:
     """Constraints on bounded integer variables, which are numbered."""
 
@@ -66,14 +77,15 @@ class System:
         # coefficient.
         self._windows: dict[tuple[tuple[int, int], ...], Range] = {}
         self._solved: dict[int, Sum] = {}
-        self._divisions: dict[tuple[tuple[tuple[int, int], ...], int, int], tuple[Sum, Sum]] = {}
+        # Divided sums and divisors, with quotients and remainders.
+        self._divisions: list[tuple[Sum, int, tuple[Sum, Sum]]] = []
         self._is_empty = False
 
     def copy(self) -> System:
         """Return an independent copy."""
         other = System()
         other._ranges, other._windows = list(self._ranges), dict(self._windows)
-        other._solved, other._divisions = dict(self._solved), dict(self._divisions)
+        other._solved, other._divisions = dict(self._solved), list(self._divisions)
         other._is_empty = self._is_empty
         return other
 
@@ -97,14 +109,39 @@ class System:
         return found
 
     def _division(self, operand: Sum, divisor: int) -> tuple[Sum, Sum]:
-        """Return the quotient and the remainder of a sum."""
-        key = tuple(sorted(operand.terms.items())), operand.constant, divisor
-        if key not in self._divisions:
-            whole = self.variable(*quotient(self.range_of(operand), divisor))
-            rest = self.variable(0, divisor - 1)
-            self._divisions[key] = whole, rest
-            self.require(operand.plus(whole, -divisor).plus(rest, -1))
-        return self._divisions[key]
+        """Return the quotient and the remainder of a sum.
+
+        A quotient is one of earlier quotients if possible, so that the digits of a number are
+        variables: the quotient by 12 of a number below 144, and the quotient by 3 of the remainder.
+        """
+        operand = self._in_digits(operand, divisor)
+        multiples = {v: f for v, f in operand.terms.items() if f % divisor == 0}
+        outside, constant = divmod(operand.constant, divisor)
+        whole = Sum({v: f // divisor for v, f in multiples.items()}, outside)
+        inside = Sum({v: f for v, f in operand.terms.items() if v not in multiples}, constant)
+        low, high = quotient(self.range_of(inside), divisor)
+        if low == high:
+            return whole.plus(Sum({}, low)), inside.plus(Sum({}, -low * divisor))
+        for other, known, (part, rest) in self._divisions:
+            if other == inside and divisor % known == 0:
+                upper, lower = self._division(part, divisor // known)
+                return whole.plus(upper), rest.plus(lower, known)
+        part, rest = self.variable(low, high), self.variable(0, divisor - 1)
+        self._divisions.append((inside, divisor, (part, rest)))
+        self.require(inside.plus(part, -divisor).plus(rest, -1))
+        return whole.plus(part), rest
+
+    def _in_digits(self, total: Sum, divisor: int) -> Sum:
+        """Replace parts of a sum by their quotients and remainders, if the quotients disappear from
+        its remainder.
+        """
+        for other, known, (whole, rest) in self._divisions:
+            factor = _multiple(total, other)
+            if factor and factor * known % divisor == 0:
+                total = total.plus(other, -factor)
+                total = total.plus(whole, factor * known).plus(rest, factor)
+                total = Sum({v: f for v, f in total.terms.items() if f}, total.constant)
+        return total
 
     def range_of(self, total: Sum) -> Range:
         """Return bounds of a sum, from the ranges of its variables."""

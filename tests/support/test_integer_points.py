@@ -94,6 +94,28 @@ def test_large_ranges_need_no_enumeration(
     assert determines(exprs, ranges, range(len(extents))) == known
 
 
+def _image_exprs() -> list[AffineExpr]:
+    """Indices [32, 16, 58, 58, 4] of a padded image that blocks of 256 threads copy."""
+    block, thread = AffineDimExpr(0), AffineDimExpr(1)
+    place = block * 256 + thread
+    return [
+        block // 841,
+        (place // 13456) % 16,
+        (place // 232) % 58,
+        (block * 64 + thread // 4) % 58,
+        thread % 4,
+    ]
+
+
+def test_digits_may_come_from_different_forms_of_a_number() -> None:
+    ranges = [(0, 26911), (0, 255)]
+    assert determines(_image_exprs(), ranges, range(2))
+    for position in range(5):
+        exprs = _image_exprs()
+        del exprs[position]
+        assert not determines(exprs, ranges, range(2))
+
+
 def _fused(rng: random.Random) -> tuple[list[AffineExpr], list[Range]]:
     """Digits of a fused and re-split loop, as in GPU schedules."""
     extents = [rng.choice((1, 2, 3, 4, 5, 6, 10)) for _ in range(rng.randint(1, 3))]

@@ -122,10 +122,10 @@ def test_code_without_a_file_is_named_by_its_module() -> None:
 
 
 def test_changed_objects_of_the_package_are_extensions() -> None:
-    name, rule = next((n, r) for (kind, n), (_, r) in RULES.items() if kind == "cpu")
+    rule = rules_for("cpu")[0]
     twice = replace(INTRINSICS["bf16_dot"], name="dot_of_a_test")
     made: list[tuple[Registry[Any, Any], Any, Callable[[], object]]] = [
-        (RULES, ("cpu", name), lambda: schedule_rule(target="cpu", priority=1)(type(rule))),
+        (RULES, ("cpu", rule.name), lambda: schedule_rule(target="cpu", priority=1)(type(rule))),
         (INTRINSICS, twice.name, lambda: register(twice)),
         (EXPANSIONS, math.ExpOp, lambda: EXPANSIONS.update({math.ExpOp: EXPANSIONS[math.TanhOp]})),
         (SCOPES, "test", lambda: register_scope(Scope("test", Sharing.ALL))),
