@@ -4,7 +4,7 @@
 or a barrier; it corresponds to MLIR's `gpu.shuffle`, which xDSL's gpu dialect lacks. `simt.mma`
 multiplies matrices held by a warp. `simt.mma_sync` does so on the fragments held by each lane, and
 `simt.exchange_rows` converts rows to fragments; `dialects/fragments.py` defines the mapping of
-elements to lanes.
+elements to lanes. Asynchronous copies are in `simt_copies.py`.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.fragments import MATRIX, elements_a_lane
+from tcopt.dialects.simt_copies import CommitCopiesOp, CopyAsyncOp, WaitCopiesOp
 
 
 @irdl_op_definition
@@ -251,4 +252,8 @@ def _is_half(element: Attribute) -> bool:
     return isinstance(element, Float16Type | BFloat16Type)
 
 
-DIALECT = Dialect("simt", [ExchangeRowsOp, MmaOp, MmaSyncOp, ShuffleOp], [])
+DIALECT = Dialect(
+    "simt",
+    [CommitCopiesOp, CopyAsyncOp, ExchangeRowsOp, MmaOp, MmaSyncOp, ShuffleOp, WaitCopiesOp],
+    [],
+)

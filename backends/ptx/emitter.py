@@ -63,6 +63,10 @@ class KernelEmitter(FunctionEmitter):
     def pointer_type(self, pointer: str) -> LlvmType:
         return pointer_in(self._spaces.get(pointer, 0))
 
+    def set_space(self, pointer: str, space: int) -> None:
+        """Record the address space of a pointer that a rule has made."""
+        self._spaces[pointer] = space
+
     def bind_buffer(self, value: SSAValue, root: str, space: int, alignment: int) -> None:
         """Bind a memref whose first element is at a pointer in an address space."""
         type = value.type

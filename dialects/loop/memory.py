@@ -38,11 +38,12 @@ from tcopt.support.ir.literals import Integers, integers
 FENCE = "fence"
 """Attribute of a barrier that also orders accesses to the named memory: `global`."""
 
-DOUBLE_BUFFER = "double_buffer"
-"""Attribute of a `loop.alloc` that requests double buffering."""
-
 SLOTS = "slots"
 """Attribute of a `loop.alloc`: the number of slots that its buffers use in rotation."""
+
+ASYNC = "async"
+"""Attribute of a `loop.alloc` in shared memory that is filled by asynchronous copies: its stores
+are complete after a `simt.wait_copies`."""
 
 PLACES = "places"
 """Attribute of a `loop.alloc`: the first entry of each slot in the accelerator's memory."""
@@ -71,6 +72,8 @@ class AllocOp(IRDLOperation):
             _verify_strides(wanted, self.result.type)
         if SLOTS in self.attributes or PLACES in self.attributes:
             _verify_slots(self)
+        if ASYNC in self.attributes and not self.scope.data.is_shared:
+            raise VerifyException(f"buffers in {self.scope.data} have no asynchronous copies")
 
     @property
     def slots(self) -> int:
@@ -87,7 +90,9 @@ class AllocOp(IRDLOperation):
 
 def _verify_slots(op: AllocOp) -> None:
     scope, places = op.scope.data, op.attributes.get(PLACES)
-    if not scope.is_placed:
+    if not scope.is_placed and not scope.is_shared:
+        raise VerifyException(f"buffers in {scope} have no slots")
+    if places is not None and not scope.is_placed:
         raise VerifyException(f"buffers in {scope} are not placed by programs")
     count = op.attributes.get(SLOTS)
     if count is not None and (not isinstance(count, IntegerAttr) or count.value.data < 1):

@@ -108,8 +108,7 @@ class ReverseComputeInlineOp(_BlockOp):
 class DoubleBufferOp(SchedOp):
     """Fetch the next tile while the current one is in use: `sched.double_buffer %x_shared`.
 
-    In an accelerator's memory, tiles may rotate among any number of slots: `sched.double_buffer
-    %x_acc_input slots 3`.
+    Tiles may rotate among more slots: `sched.double_buffer %x_shared slots 3`.
     """
 
     name = "sched.double_buffer"

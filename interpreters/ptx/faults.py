@@ -17,6 +17,7 @@ FAULTS = (
     "race: read of a byte that another thread wrote since the last barrier",
     "race: write of a byte that another thread wrote since the last barrier",
     "race: write of a byte that another thread read since the last barrier",
+    "asynchronous copies that exceed the interpreter's limit",
 )
 """Descriptions by fault number; number 0 means no fault."""
 
@@ -33,6 +34,7 @@ FAULTS = (
     READ_AFTER_WRITE,
     WRITE_AFTER_WRITE,
     WRITE_AFTER_READ,
+    COPIES,
 ) = range(len(FAULTS))
 
 

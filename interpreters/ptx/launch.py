@@ -12,12 +12,19 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from tcopt.interpreters.ptx.checks import CHECKS, DECLARATIONS
+from tcopt.interpreters.ptx.copies import COPY_DECLARATIONS, COPY_FUNCTIONS
 from tcopt.interpreters.ptx.faults import FAULTS, PtxFaultError
 from tcopt.interpreters.ptx.functions import inline_functions
 from tcopt.interpreters.ptx.kernel_writer import PtxKernelWriter
-from tcopt.interpreters.ptx.layout import PtxBlock, Thread
+from tcopt.interpreters.ptx.layout import COPIES, AsyncCopy, PtxBlock, Thread
 from tcopt.interpreters.ptx.scheduler import SCHEDULER
-from tcopt.interpreters.ptx.text import PtxKernel, PtxModule, PtxVariable, parse_ptx
+from tcopt.interpreters.ptx.text import (
+    PtxInstruction,
+    PtxKernel,
+    PtxModule,
+    PtxVariable,
+    parse_ptx,
+)
 from tcopt.support.errors import BackendError, InputError
 from tcopt.support.machines.grids import LARGEST_GRID
 
@@ -144,6 +151,11 @@ class _Run:
         for number, (z, y, x) in enumerate(itertools.product(*map(range, reversed(block)))):
             self._threads[number].number = number
             self._threads[number].place[:] = (x, y, z)
+        if any(isinstance(each, PtxInstruction) and each.opcode == "cp" for each in kernel.body):
+            size = COPIES * ctypes.sizeof(AsyncCopy)
+            self._copies = np.empty(count * size, np.uint8)
+            for number, thread in enumerate(self._threads):
+                thread.copies = self._copies.ctypes.data + number * size
         self._shared = np.empty(shared.size + 64, np.uint8)
         self._tables = [np.zeros(shared.size if races else 0, np.uint32) for _ in range(2)]
         self._ranges = np.array(shared.ranges or [(0, 0)], np.int64)
@@ -207,7 +219,9 @@ def write_module(module: PtxModule, shared: dict[str, SharedPlan]) -> str:
         ).write_kernel()
         for name, kernel in module.kernels.items()
     ]
-    return "\n".join([DECLARATIONS, *map(_global, globals_), *helpers.values(), *kernels])
+    return "\n".join(
+        [DECLARATIONS, COPY_DECLARATIONS, *map(_global, globals_), *helpers.values(), *kernels]
+    )
 
 
 def _global(variable: PtxVariable) -> str:
@@ -295,12 +309,21 @@ def _linker() -> llvm.LLJIT:
     return llvm.create_lljit_compiler(_target(), use_jit_link=True, suppress_errors=True)
 
 
-_CHECKED = ("ptx.check_global", "ptx.check_local", "ptx.check_shared", "ptx.check_lane")
+_CHECKED = (
+    "ptx.check_global",
+    "ptx.check_local",
+    "ptx.check_shared",
+    "ptx.check_lane",
+    "ptx.start_copy",
+    "ptx.end_copies",
+)
 
 
 @cache
 def _machine_library() -> llvm.ResourceTracker:
-    library = llvm.JITLibraryBuilder().add_ir(CHECKS + SCHEDULER).add_current_process()
+    library = (
+        llvm.JITLibraryBuilder().add_ir(CHECKS + COPY_FUNCTIONS + SCHEDULER).add_current_process()
+    )
     for name in (*_CHECKED, _KERNEL):
         library = library.export_symbol(name)
     return library.link(_linker(), "ptx-machine")

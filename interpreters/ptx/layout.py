@@ -13,6 +13,9 @@ LANES = 32
 INBOX_WORDS = 6
 """Maximum number of words that a lane contributes to an exchange: operands of `mma.m16n8k16`."""
 
+COPIES = 1024
+"""Maximum number of asynchronous copies that a thread has in flight."""
+
 READY, AT_BARRIER, AT_MEETING, DONE = range(4)
 """States of a thread."""
 
@@ -29,6 +32,9 @@ class Thread(ctypes.Structure):
         frame: coroutine frame.
         inbox: words that the lane contributes to the next exchange.
         shared: words that the lane contributed to the last completed exchange.
+        copies: ring of `COPIES` asynchronous copies; null if the kernel has none.
+        first, last: numbers of the oldest copy in flight, and of the next one to start.
+        group: number of committed groups of copies.
     """
 
     _fields_ = [
@@ -40,6 +46,30 @@ class Thread(ctypes.Structure):
         ("frame", c_void_p),
         ("inbox", c_int32 * INBOX_WORDS),
         ("shared", c_int32 * INBOX_WORDS),
+        ("copies", c_void_p),
+        ("first", c_int32),
+        ("last", c_int32),
+        ("group", c_int32),
+    ]
+
+
+class AsyncCopy(ctypes.Structure):
+    """Asynchronous copy in flight.
+
+    Attributes:
+        target: offset in shared memory.
+        source: address in global memory.
+        size: bytes that are written.
+        read: bytes that are read; the others are written as zeros.
+        group: number of groups that were committed before.
+    """
+
+    _fields_ = [
+        ("target", c_int64),
+        ("source", c_int64),
+        ("size", c_int64),
+        ("read", c_int64),
+        ("group", c_int32),
     ]
 
 

@@ -54,6 +54,9 @@ _START = _loop(
     "%count",
     f"""{_thread("t", "%s")}
   %t.frame.p = getelementptr i8, ptr %t, i64 {layout.offset(Thread, "frame")}
+{store("0", "%t", layout.offset(Thread, "first"), "t.first")}
+{store("0", "%t", layout.offset(Thread, "last"), "t.last")}
+{store("0", "%t", layout.offset(Thread, "group"), "t.group")}
   %frame = call ptr %kernel(ptr %block, ptr %t)
   store ptr %frame, ptr %t.frame.p
   %s.fault = load i32, ptr %fault.p

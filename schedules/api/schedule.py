@@ -355,10 +355,10 @@ class Schedule:
         self._recorder.add(sched.PermuteLayoutOp(value, order))
 
     def double_buffer(self, block: BlockLike, slots: int = 2) -> None:
-        """Fetch the next tile of the buffer that a block fills while the current tile is in use.
+        """Fetch later tiles of the buffer that a block fills while the current tile is in use.
 
         Args:
-            slots: number of tiles held at once; more than two in an accelerator's memory only.
+            slots: number of tiles held at once.
         """
         op, value = self.block_op(block), self._recorder.block(_name(block))
         double_buffer(self._state, op, slots)

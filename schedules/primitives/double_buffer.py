@@ -1,11 +1,11 @@
-"""double_buffer: fetch the next tile while the current one is used."""
+"""double_buffer: fetch later tiles while the current one is used."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
 
 from tcopt.dialects.loop import BlockOp, ForOp
-from tcopt.dialects.loop.memory import DOUBLE_BUFFER, SLOTS
+from tcopt.dialects.loop.memory import SLOTS
 from tcopt.schedules.state.failure import illegal
 from tcopt.schedules.state.state import (
     State,
@@ -19,26 +19,21 @@ from tcopt.schedules.state.state import (
 
 
 def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
-    """Give the buffer that `block` fills several slots: one is filled while another is used.
+    """Give the buffer that `block` fills several slots: some are filled while another is used.
 
         %s = loop.alloc shared : memref<64xf32>
     ->
-        %s = loop.alloc shared {double_buffer} : memref<64xf32>
+        %s = loop.alloc shared {slots = 3 : i64} : memref<64xf32>
 
-    The pass `double-buffer` splits the block into loads, which come before the use of the current
-    tile, and stores after it. Threads then synchronise once in each iteration, and memory latency
-    is hidden. The buffer needs twice the shared memory.
-
-    In an explicitly managed memory, such as an accelerator's, tiles rotate through `slots` slots:
-
-        %s = loop.alloc acc_input : memref<64xi8>
-    ->
-        %s = loop.alloc acc_input {slots = 3 : i64} : memref<64xi8>
+    The pass `double-buffer` copies the tiles of later iterations while the current one is used:
+    asynchronously, up to `slots - 1` iterations ahead, if the target has such copies, and otherwise
+    one iteration ahead, through registers. Threads then synchronise once in each iteration, and
+    memory latency is hidden. Tiles also rotate through the slots of an accelerator's memory.
 
     Args:
         block: the only writer of a shared buffer, computed at a serial loop; or a writer of a
             buffer in an accelerator's memory.
-        slots: number of slots; must be two for shared memory.
+        slots: number of slots; at least two for shared memory.
     Raises:
         ScheduleError: the buffer is in another memory scope, has another writer, or is not inside a
             loop; or the block's inputs are written in that loop.
@@ -50,8 +45,8 @@ def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
     if alloc is not None and alloc.scope.data.is_placed:
         alloc.attributes[SLOTS] = IntegerAttr(slots, i64)
         return
-    if slots != 2:
-        reason = f"{label} is in memory where tiles have two slots, not {slots}"
+    if slots < 2:
+        reason = f"{label} is in memory where tiles have at least two slots, not {slots}"
         raise illegal("double_buffer", "slots", reason, op=block)
     if alloc is None or not alloc.scope.data.is_shared:
         hint = "cache_read into shared makes a buffer to fill"
@@ -64,7 +59,7 @@ def double_buffer(state: State, block: BlockOp, slots: int = 2) -> None:
         reason = f"{label} is filled once, outside of loops"
         raise illegal("double_buffer", "block", reason, op=block, hint=hint)
     _check_inputs(state, block, loops_of(alloc)[-1])
-    alloc.attributes[DOUBLE_BUFFER] = UnitAttr()
+    alloc.attributes[SLOTS] = IntegerAttr(slots, i64)
 
 
 def _check_inputs(state: State, block: BlockOp, loop: ForOp) -> None:

@@ -350,10 +350,26 @@ loop.func @f() {
 
 // -----
 
-// Only buffers in accelerator memories have slots.
+// Only buffers in shared and in accelerator memories have slots.
+// CHECK: buffers in register have no slots
+loop.func @f() {
+  %a = loop.alloc register {slots = 2 : i64} : memref<16xi32>
+}
+
+// -----
+
+// Only buffers in accelerator memories have offsets.
 // CHECK: buffers in shared are not placed by programs
 loop.func @f() {
-  %a = loop.alloc shared {slots = 2 : i64} : memref<16xi32>
+  %a = loop.alloc shared {places = array<i64: 0>} : memref<16xi32>
+}
+
+// -----
+
+// Asynchronous copies fill shared memory.
+// CHECK: buffers in register have no asynchronous copies
+loop.func @f() {
+  %a = loop.alloc register {async} : memref<16xi32>
 }
 
 // -----

@@ -42,6 +42,7 @@ from tcopt.passes.kernel.lowering.host_functions import lower_host
 from tcopt.passes.kernel.lowering.kernel_buffers import KernelBuffers
 from tcopt.passes.kernel.lowering.lane_masks import Condition
 from tcopt.passes.kernel.lowering.lowering_access import AccessLowering
+from tcopt.passes.kernel.lowering.lowering_copies import CopyLowering
 from tcopt.passes.kernel.lowering.lowering_levels import LevelWriter
 from tcopt.passes.kernel.lowering.scope_capacity import check_capacities
 from tcopt.passes.kernel.lowering.table_products import scaled
@@ -131,6 +132,7 @@ class FunctionLowering:
         if grid is not None:
             grid.sizes = sizes
         self.access = AccessLowering(self.writer, self.buffers)
+        self.copies = CopyLowering(self.access, self._mapped)
         self.handlers: dict[type[Operation], Callable[[Any], None]] = {
             loop.AllocOp: self._alloc,
             loop.BarrierOp: self._barrier,
@@ -388,6 +390,8 @@ class FunctionLowering:
         self.values[op.result] = self.buffers.allocate(op)
 
     def _load(self, op: loop.LoadOp) -> None:
+        if self.copies.take(op):
+            return
         mask = None if op.mask is None else self.values[op.mask]
         buffer, operands = self.values[op.memref], self._mapped(op.indices)
         value = self.access.load(op, buffer, operands, mask)
@@ -395,6 +399,8 @@ class FunctionLowering:
         self.values[op.results[0]] = value
 
     def _store(self, op: loop.StoreOp) -> None:
+        if self.copies.store(op):
+            return
         mask = None if op.mask is None else self.values[op.mask]
         value, buffer = self.values[op.value], self.values[op.memref]
         self.access.store(op, value, buffer, self._mapped(op.indices), mask)

@@ -55,8 +55,8 @@ class AccessLowering:
         writer, exprs = self.writer, op.map.data.results
         if op.lanes is not None and len(op.lanes) > len(exprs):
             return self._load_vectors(op, buffer, operands)
-        steps, lanes, stride = self._lane_layout(op, op.results[0].type, buffer)
-        conditions = [] if op.default is None else self._open(op, operands, steps, lanes)
+        steps, lanes, stride = self.lane_layout(op, op.results[0].type, buffer)
+        conditions = [] if op.default is None else self.open(op, operands, steps, lanes)
         indices = [writer.index(expr, operands) for expr in exprs]
         key = (*indices, lanes, steps, op.default, mask)
         if (found := writer.loaded(buffer, key)) is not None:
@@ -71,7 +71,7 @@ class AccessLowering:
         writer.remember_load(buffer, key, value)
         return value
 
-    def _lane_layout(
+    def lane_layout(
         self, op: loop.LoadOp | loop.StoreOp, value_type: Attribute, buffer: SSAValue
     ) -> _Layout:
         """Return the layout of an access, cached by the identity of what it depends on."""
@@ -139,7 +139,7 @@ class AccessLowering:
             return
         indices = [writer.index(expr, operands) for expr in op.map.data.results]
         writer.forget_loads(buffer)
-        steps, lanes, stride = self._lane_layout(op, value.type, buffer)
+        steps, lanes, stride = self.lane_layout(op, value.type, buffer)
         if steps is None:
             writer.write(new_op(memref.StoreOp, [value, buffer, *indices]))
             return
@@ -187,7 +187,7 @@ class AccessLowering:
             self.store(store, part, buffer, operands, None)
             store.erase()
 
-    def _open(
+    def open(
         self,
         op: loop.LoadOp,
         operands: Sequence[SSAValue],

@@ -15,8 +15,9 @@ from xdsl.passes import ModulePass
 
 from tcopt.dialects import loop
 from tcopt.dialects.loop.dependences import Alias, Relation, Relations, Touch, alias, touches_of
-from tcopt.dialects.loop.memory import FENCE
+from tcopt.dialects.loop.memory import ASYNC, FENCE
 from tcopt.dialects.loop.structure import is_uniform
+from tcopt.dialects.simt_copies import WaitCopiesOp
 from tcopt.dialects.target import thread_blocks_of
 from tcopt.support.errors import PassFailedError
 
@@ -68,6 +69,9 @@ class InsertBarriersPass(ModulePass):
     thread reads only its own values, if other barriers already order the accesses, or inside of a
     loop if one before it suffices. Barriers are reached by all threads: none is under a condition
     that depends on the thread, or in a loop over some of the threads.
+
+    Asynchronous copies (`async`) write when they start, and again at `simt.wait_copies`: after it,
+    a barrier precedes the accesses of other threads.
 
     The pass runs after `lower-blocks`. Modules for a CPU are not changed.
 
@@ -208,6 +212,8 @@ class _Launch:
         accesses = self._accesses(op)
         if isinstance(op, loop.BarrierOp):
             return _Part(op, waits=True, waits_global=FENCE in op.attributes)
+        if isinstance(op, WaitCopiesOp):
+            return _Part(op, last=self._completed(op))
         if not accesses:
             return _Part(op)
         body = self._open_body(op)
@@ -228,6 +234,13 @@ class _Launch:
         if not waits_global and any(not _is_shared(each.buffer) for each in accesses):
             return _Part(op, accesses, accesses, waits=True)
         return _Part(op, _before(sequence), _after(sequence), True, waits_global)
+
+    def _completed(self, wait: WaitCopiesOp) -> list[Touch]:
+        """Return the writes of copies that a wait completes: any elements of any such buffer.
+
+        They conflict with what follows only: copies are in flight before the wait, too.
+        """
+        return [Touch(wait, buffer, True, None) for buffer in self.passing if _is_async(buffer)]
 
     def _open_body(self, op: Operation) -> Block | None:
         """Return the body of an op that all threads execute uniformly, or None."""
@@ -380,3 +393,8 @@ def _is_private(buffer: SSAValue) -> bool:
 def _is_shared(buffer: SSAValue) -> bool:
     alloc = buffer.owner
     return isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared
+
+
+def _is_async(buffer: SSAValue) -> bool:
+    alloc = buffer.owner
+    return isinstance(alloc, loop.AllocOp) and ASYNC in alloc.attributes

@@ -6,8 +6,8 @@
 // matrices of 16 x 8 sums. Rows beyond the 40 of the result are multiplied but neither copied nor
 // stored. The next part of the factors is loaded before the current one is used.
 // CHECK-LABEL: loop.func @product
-// CHECK:       %x_shared = loop.alloc shared {double_buffer} : memref<64x40xf16>
-// CHECK-NEXT:  %w_shared = loop.alloc shared {double_buffer} : memref<32x40xf16>
+// CHECK:       %x_shared = loop.alloc shared {slots = 2 : i64} : memref<64x40xf16>
+// CHECK-NEXT:  %w_shared = loop.alloc shared {slots = 2 : i64} : memref<32x40xf16>
 // CHECK-NEXT:  loop.for %ib_jb = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:    %m = loop.alloc register : memref<2x2x32x4xf32>
 // CHECK:         loop.for %ko = 0 to 2 {
