@@ -52,6 +52,10 @@ class KernelEmitter(FunctionEmitter):
         """The number of blocks along x, y and z."""
         self.threads = block
         """The number of threads of a block along x, y and z."""
+        self.dynamic = ""
+        """The symbol of the block's dynamic shared memory; empty if shared buffers are static."""
+        self.dynamic_end = 0
+        """The bytes of dynamic shared memory that are allocated to buffers."""
         self._rules = ptx_rules()
         self._spaces: dict[str, int] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import IndexType, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
@@ -16,8 +17,9 @@ from xdsl.utils.hints import isa
 from tcopt.backends.kernels import is_read_only, kernels_of
 from tcopt.backends.llvm.emit.emitter import ModuleState
 from tcopt.backends.llvm.module import argument_alignment, assemble
-from tcopt.backends.ptx.emitter import GLOBAL, KernelEmitter, Sizes
-from tcopt.backends.ptx.names import entry_name
+from tcopt.backends.ptx.emitter import GLOBAL, SHARED, KernelEmitter, Sizes
+from tcopt.backends.ptx.names import dynamic_name, entry_name
+from tcopt.backends.ptx.ops.memref import shared_bytes
 from tcopt.backends.ptx.ptxas import MULTIPROCESSOR_REGISTERS
 from tcopt.dialects.memory_sizes import live_bytes
 from tcopt.dialects.simt import MmaSyncOp
@@ -80,6 +82,13 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         access = "readonly " if is_read_only(argument) else ""
         parameters.append(
             f"{e.pointer_type(root)} noalias nonnull {access}align {alignment} {root}"
+        )
+    allocas = [op for op in function.walk() if isinstance(op, memref.AllocaOp)]
+    shared = sum(map(shared_bytes, allocas))
+    if shared > target.shared.data:
+        e.dynamic = dynamic_name(name, shared)
+        state.globals[e.dynamic] = (
+            f"@{e.dynamic} = external addrspace({SHARED}) global [0 x i8], align {ALIGNMENT}"
         )
     e.emit_block(function.body.block)
     e.write("  ret void")

@@ -36,6 +36,7 @@ class GpuTargetAttr(TargetFacts):
     - `memory_rate`: bytes per cycle between memory and all cores together.
     - `core_threads`: maximum resident threads per core, over all its blocks.
     - `core_shared`: bytes of shared memory per core; 0 for twice `shared`.
+    - `dynamic_shared`: bytes of shared memory per block that a launch can request; 0 for `shared`.
     - `matrix_rate`: throughput of f16 matrix instructions, if there are any, relative to f32
       multiply-adds.
     - `dot_rate`: throughput of dot products of bytes, if there are any, relative to f32
@@ -77,6 +78,7 @@ class GpuTargetAttr(TargetFacts):
     memory_rate: IntAttr = param_def()
     core_threads: IntAttr = param_def()
     core_shared: IntAttr = param_def()
+    dynamic_shared: IntAttr = param_def()
     matrix_rate: IntAttr = param_def()
     dot_rate: IntAttr = param_def()
     near_rate: IntAttr = param_def()
@@ -136,7 +138,9 @@ class GpuTargetAttr(TargetFacts):
             raise VerifyException(f'api "{self.api.data}" should be one of {", ".join(known)}')
         check_least(self, warp=1, max_threads=1, registers=1, shared=0, vector_bits=32, cores=1)
         check_least(self, multiply_adds=1, memory_rate=1, core_threads=1, matrix_rate=1)
-        check_least(self, core_shared=0, dot_rate=1, near_rate=1, far_rate=1, latency=1)
+        check_least(
+            self, core_shared=0, dynamic_shared=0, dot_rate=1, near_rate=1, far_rate=1, latency=1
+        )
         check_least(self, in_flight=1, sector=1, chain=1, load=0, copy=0, barrier=0)
         check_least(self, near_lanes=1, copy_load=0, step=1, copy_step=0)
         check_least(self, start=0, megahertz=1)

@@ -26,6 +26,7 @@ from tcopt.interpreters.ptx.text import (
     parse_ptx,
 )
 from tcopt.support.errors import BackendError, InputError
+from tcopt.support.machines.alignment import ALIGNMENT
 from tcopt.support.machines.grids import LARGEST_GRID
 
 Sizes = tuple[int, int, int]
@@ -34,7 +35,6 @@ Range = tuple[int, int]
 
 _LARGEST_BLOCK = (1024, 1024, 64)
 _MOST_THREADS = 1024
-_MOST_SHARED = 48 << 10
 _GAP = 128
 """Bytes between shared variables, so that an access past the end of one is detected."""
 
@@ -48,7 +48,7 @@ class SharedPlan:
     Attributes:
         offsets: byte offsets by name.
         ranges: start and end of each variable; the size is rounded up to whole words.
-        size: total size in bytes, including gaps.
+        size: total size in bytes, including gaps; dynamic memory follows.
     """
 
     offsets: dict[str, int]
@@ -60,13 +60,26 @@ class SharedPlan:
         offsets: dict[str, int] = {}
         ranges: list[Range] = []
         end = 0
+        # Arrays without a size all start at the dynamic memory, after the others.
+        dynamic = [each for each in variables if not each.size]
         for variable in variables:
+            if not variable.size:
+                continue
             alignment = max(variable.alignment, 16)
             start = -(-end // alignment) * alignment
             offsets[variable.name] = start
             ranges.append((start, start + -(-variable.size // 4) * 4))
             end = start + variable.size + _GAP
+        end = -(-end // ALIGNMENT) * ALIGNMENT
+        offsets.update(dict.fromkeys((each.name for each in dynamic), end))
         return cls(offsets, ranges, end)
+
+    def with_dynamic(self, size: int) -> SharedPlan:
+        """Return the layout for a launch with dynamic shared memory."""
+        if not size:
+            return self
+        ranges = [*self.ranges, (self.size, self.size + size)]
+        return SharedPlan(self.offsets, ranges, self.size + size)
 
 
 class PtxProgram:
@@ -100,12 +113,14 @@ class PtxProgram:
         block: Sizes,
         parameters: Sequence[int],
         allocations: Sequence[Range],
+        shared: int = 0,
     ) -> None:
         """Launch a kernel and run it to completion.
 
         Args:
             parameters: parameter values, such as addresses of this process's memory.
             allocations: ranges of global memory that the kernel may access.
+            shared: bytes of dynamic shared memory.
         Raises:
             InputError: the kernel does not exist or the launch sizes are illegal.
             PtxFaultError: the kernel faulted, for example by an out-of-bounds access.
@@ -114,7 +129,8 @@ class PtxProgram:
         if kernel is None:
             raise InputError(f"there is no kernel {name}")
         check_launch(kernel, grid, block, len(parameters))
-        _Run(kernel, self._shared[name], grid, block, self.check_races).run(
+        plan = self._shared[name].with_dynamic(shared)
+        _Run(kernel, plan, grid, block, self.check_races).run(
             self._library.kernels[name], parameters, [*allocations, *self._library.variables]
         )
 

@@ -136,7 +136,7 @@ _PARAMETER = re.compile(rf"\.param\s+\.\w?(\d+)\b.*?({_NAME})\s*$", re.DOTALL)
 _THREADS = re.compile(r"\.reqntid\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?")
 _VARIABLE = re.compile(
     rf"\.(shared|local|global|const)\s+(?:\.align\s+(\d+)\s+)?\.\w(\d+)\s+({_NAME})"
-    r"(?:\[(\d+)\])?(?:\s*=\s*\{([^}]*)\}|\s*=\s*(\w+))?$"
+    r"(?:\[(\d*)\])?(?:\s*=\s*\{([^}]*)\}|\s*=\s*(\w+))?$"
 )
 _LABEL = re.compile(rf"({_NAME}):")
 _REGISTER = re.compile(rf"({_NAME})(?:<(\d+)>)?")
@@ -320,7 +320,9 @@ def _variable(statement: str) -> PtxVariable:
     space, alignment, bits, name, count, values, value = found.groups()
     given = [int(each, 0) for each in (values or value or "").split(",") if each.strip()]
     size = int(bits) // 8
-    return PtxVariable(name, space, int(alignment or size), size, int(count or 1), tuple(given))
+    # An array without a size is the dynamic shared memory of a launch.
+    number = 0 if count == "" else int(count or 1)
+    return PtxVariable(name, space, int(alignment or size), size, number, tuple(given))
 
 
 def _instruction(line: int, statement: str) -> PtxInstruction:

@@ -12,9 +12,16 @@ from typing import Any, SupportsInt
 
 from numpy.typing import NDArray
 
-from tcopt.backends.ptx.names import entry_name
+from tcopt.backends.ptx.names import dynamic_sizes, entry_name
 from tcopt.runtime.device.arrays import DeviceArray, tensor_on
-from tcopt.runtime.device.cuda_driver import HANDLE, MAJOR, MINOR, CudaDriver, cuda_driver
+from tcopt.runtime.device.cuda_driver import (
+    DYNAMIC_SHARED,
+    HANDLE,
+    MAJOR,
+    MINOR,
+    CudaDriver,
+    cuda_driver,
+)
 from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.cuda_memory import DeviceMemory, ForeignMemory, PinnedStaging, open_pool
@@ -225,11 +232,18 @@ class CudaDevice:
                 action = f"compiling {', '.join(source.kernels) or 'kernels'} for {self.name}"
                 module = self.driver.load_module(source.text, action)
                 kernels.add(module)
+                dynamic = dynamic_sizes(source.text)
                 for name in source.kernels:
-                    arguments = (HANDLE, module, entry_name(name).encode())
-                    kernels.functions[name] = self.driver.get(
-                        "cuModuleGetFunction", *arguments, action=f"looking up kernel {name}"
-                    )
+                    entry, action = entry_name(name), f"looking up kernel {name}"
+                    arguments = (HANDLE, module, entry.encode())
+                    function = self.driver.get("cuModuleGetFunction", *arguments, action=action)
+                    kernels.functions[name] = function
+                    kernels.shared[name] = size = dynamic.get(entry, 0)
+                    if size:
+                        action = f"requesting {size} bytes of shared memory for kernel {name}"
+                        self.driver.call(
+                            "cuFuncSetAttribute", function, DYNAMIC_SHARED, size, action=action
+                        )
         return kernels
 
     def prepare(

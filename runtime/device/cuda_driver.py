@@ -61,6 +61,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleLoadDataEx": (POINTER(HANDLE), c_char_p, c_uint, POINTER(c_int), POINTER(c_void_p)),
     "cuModuleUnload": (HANDLE,),
     "cuModuleGetFunction": (POINTER(HANDLE), HANDLE, c_char_p),
+    "cuFuncSetAttribute": (HANDLE, c_int, c_int),
     "cuLaunchKernel": (HANDLE, *(c_uint,) * 7, HANDLE, POINTER(c_void_p), POINTER(c_void_p)),
     "cuGraphInstantiateWithFlags": (POINTER(HANDLE), HANDLE, c_uint64),
     "cuGraphLaunch": (HANDLE, HANDLE),
@@ -71,6 +72,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 
 MAJOR, MINOR = 75, 76
 """CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR."""
+
+DYNAMIC_SHARED = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
 
 _OUT_OF_MEMORY = 2
 _NOT_SUPPORTED = 801

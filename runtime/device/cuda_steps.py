@@ -32,12 +32,14 @@ class CudaKernels:
 
     Attributes:
         functions: function handles by kernel name.
+        shared: bytes of dynamic shared memory by kernel name.
     """
 
     def __init__(self, device: CudaDevice):
         self._device = device
         self._modules: list[int] = []
         self.functions: dict[str, int] = {}
+        self.shared: dict[str, int] = {}
 
     def add(self, module: int) -> None:
         """Take ownership of a module."""
@@ -91,7 +93,8 @@ def cuda_step(
     values = (ADDRESS * len(arguments))(*arguments)
     first, width = ctypes.addressof(values), ctypes.sizeof(ADDRESS)
     pointers = (ctypes.c_void_p * len(values))(*(first + width * n for n in range(len(values))))
-    sizes = (kernels.functions[step.kernel], *step.grid, *step.block, 0)
+    function, shared = kernels.functions[step.kernel], kernels.shared[step.kernel]
+    sizes = (function, *step.grid, *step.block, shared)
     action = f"launching {step.description} on {device.name}"
 
     def launch(stream: int) -> None:

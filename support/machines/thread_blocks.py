@@ -20,6 +20,9 @@ WORD = 4
 LIKELY_THREADS = 256
 """Threads of a block that leave room for other blocks on the same core."""
 
+ASYNC_COPIES = "cp_async"
+"""Capability of asynchronous copies from memory to shared memory."""
+
 SHUFFLE = "shuffle"
 """Capability of warp shuffles, which exchange values between the threads of a warp."""
 
@@ -93,6 +96,7 @@ class ThreadBlocks:
         memory_rate: bytes per cycle between memory and all cores together.
         core_threads: maximum resident threads per core, over all its blocks.
         core_shared: bytes of shared memory per core; 0 for twice `shared`.
+        dynamic_shared: bytes of shared memory per block that a launch can request; 0 for `shared`.
         matrix_rate: throughput of f16 matrix instructions relative to f32 multiply-adds.
         dot_rate: throughput of dot products of bytes relative to f32 multiply-adds.
         near_rate: bytes per cycle that a core loads from its caches and shared memory.
@@ -123,6 +127,7 @@ class ThreadBlocks:
     memory_rate: int = 8
     core_threads: int = 1024
     core_shared: int = 0
+    dynamic_shared: int = 0
     matrix_rate: int = 8
     dot_rate: int = 4
     near_rate: int = 128
@@ -154,6 +159,16 @@ class ThreadBlocks:
     def shuffles(self) -> bool:
         """Whether threads of a warp can exchange values without shared memory."""
         return SHUFFLE in self.capabilities
+
+    @property
+    def copies_async(self) -> bool:
+        """Whether threads can copy to shared memory asynchronously."""
+        return ASYNC_COPIES in self.capabilities
+
+    @property
+    def most_shared(self) -> int:
+        """Maximum bytes of shared memory per block."""
+        return max(self.shared, self.dynamic_shared)
 
     # Threads.
 

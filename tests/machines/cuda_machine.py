@@ -34,6 +34,7 @@ ERRORS = {
     999: ("CUDA_ERROR_UNKNOWN", "unknown error"),
 }
 CONTEXT, STREAM, EVENT = 0x1000, 0x2000, 0x4000
+STATIC_SHARED, MOST_SHARED = 48 << 10, 227 << 10
 DEFAULT_STREAMS = (None, 1, 2)
 POINTER = c_void_p
 _FUNCTIONS: dict[str, tuple[Any, Callable[..., int]]] = {}
@@ -94,6 +95,7 @@ class CudaMachine:
         self.waits: list[tuple[int | None, int | None]] = []
         self._current: list[int] = []
         self._functions: list[tuple[PtxProgram, str]] = []
+        self._dynamic: dict[int, int] = {}
         self._loaded = 0
         self._events: dict[int, tuple[float, int | None]] = {}
         self._captures: dict[int, list[Callable[[], int]]] = {}
@@ -392,6 +394,13 @@ class CudaMachine:
         self._functions.append((program, name.decode()))
         return _put(function, POINTER, len(self._functions))
 
+    @driver_function(POINTER, c_int, c_int)
+    def cuFuncSetAttribute(self, function: int, attribute: int, value: int) -> int:
+        if attribute != 8 or not 0 <= value <= MOST_SHARED:
+            return 1
+        self._dynamic[function] = value
+        return 0
+
     @driver_function(POINTER, *(c_uint,) * 7, POINTER, POINTER, POINTER)
     def cuLaunchKernel(self, function: int, *rest: int) -> int:
         program, name = self._functions[function - 1]
@@ -411,14 +420,15 @@ class CudaMachine:
         pointers = [
             v for v, size in zip(values, sizes, strict=True) if size == ctypes.sizeof(POINTER)
         ]
-        if shared or extra or not all(self.inside(pointer, 1) for pointer in pointers):
+        most = self._dynamic.get(function, STATIC_SHARED)
+        if shared > most or extra or not all(self.inside(pointer, 1) for pointer in pointers):
             return 1
 
         def work() -> int:
             ranges = [(start, start + array.nbytes) for start, array in self.memory.items()]
             self.launches.append((name, grid, block))
             try:
-                program.launch(name, grid, block, values, ranges)  # type: ignore[arg-type]
+                program.launch(name, grid, block, values, ranges, shared)  # type: ignore[arg-type]
             except PtxFaultError as fault:
                 # A device reports it at the next synchronisation.
                 self.faults.append(fault)

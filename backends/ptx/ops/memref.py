@@ -18,7 +18,9 @@ _THREAD_ALIGNMENT = 16
 
 @emits_ptx(memref.AllocaOp)
 def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
-    """Allocate a block-shared buffer as a module variable, a thread-private one on the stack."""
+    """Allocate a block-shared buffer as a module variable, or a part of the kernel's dynamic shared
+    memory; a thread-private one on the stack.
+    """
     type = memref_type(op.memref)
     if type.memory_space != SHARED_SPACE:
         root = e.alloca("i8", _THREAD_ALIGNMENT, memref_bytes(type))
@@ -27,13 +29,28 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
             # Unrolling would hoist all loads of the loop, which would exceed the registers.
             e.loop_metadata = ROLLED
         return
+    size = shared_bytes(op)
+    if e.dynamic:
+        start = e.assign(
+            f"getelementptr i8, ptr addrspace({SHARED}) @{e.dynamic}, i32 {e.dynamic_end}"
+        )
+        e.dynamic_end += size
+        e.bind_buffer(op.memref, start, SHARED, ALIGNMENT)
+        return
     name = f"{e.name}_shared_{len(e.module.globals)}"
-    # LLVM may load a whole vector at the end of a buffer, so round up its size.
-    size = -(-memref_bytes(type) // _THREAD_ALIGNMENT) * _THREAD_ALIGNMENT
     e.module.globals[name] = (
         f"@{name} = internal addrspace({SHARED}) global [{size} x i8] poison, align {ALIGNMENT}"
     )
     e.bind_buffer(op.memref, address_of(name), SHARED, ALIGNMENT)
+
+
+def shared_bytes(op: memref.AllocaOp) -> int:
+    """Return the bytes of block-shared memory that a buffer takes; 0 for a thread-private one."""
+    type = memref_type(op.memref)
+    if type.memory_space != SHARED_SPACE:
+        return 0
+    # LLVM may load a whole vector at the end of a buffer. The next one is aligned, too.
+    return -(-memref_bytes(type) // ALIGNMENT) * ALIGNMENT
 
 
 def _has_known_places(op: memref.AllocaOp) -> bool:

@@ -23,9 +23,7 @@ from tcopt.passes.loop.buffers.tile_fills import Fill, fills_of
 from tcopt.passes.loop.edits.dead_code import erase_dead_ops
 from tcopt.passes.loop.edits.dimensions import add_dimension
 from tcopt.support.ir.rewriting import insert, replace, rewrite
-
-ASYNC_COPIES = "cp_async"
-"""Capability of asynchronous copies to shared memory."""
+from tcopt.support.machines.thread_blocks import ASYNC_COPIES
 
 _MOST_STAGED = 64
 """Maximum elements that a thread holds in registers between fetching and storing them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -10,10 +10,16 @@ from math import ceil, prod
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop.analysis import buffer_shape
 from tcopt.schedules.analysis.patterns import BlockPattern, access_bits
-from tcopt.schedules.rules.gpu.tensor_core_roles import WarpRoles, dim_alone, parts_of
+from tcopt.schedules.rules.gpu.tensor_core_roles import Factor, WarpRoles, dim_alone, parts_of
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
 from tcopt.schedules.rules.operands import BYTE
-from tcopt.support.machines.thread_blocks import WORD, LaunchWork, ThreadBlocks
+from tcopt.support.machines.thread_blocks import (
+    ADDRESSES,
+    WORD,
+    WORD_BITS,
+    LaunchWork,
+    ThreadBlocks,
+)
 
 SPACE = 8
 """Padding of rows of shared tiles in elements: the row stride is an odd multiple of 16 bytes, so
@@ -25,6 +31,15 @@ MOST_HELD = 16
 FRAGMENTS = ((1, 2, 4), (1, 2, 4), (1, 2, 4, 8))
 WARPS = (1, 2, 4, 8)
 STEPS = (1, 2, 4)
+STAGES = (1, 2, 3, 4)
+"""Numbers of parts of the reduction that shared memory holds at once."""
+
+OVERLAP = 4
+"""One in `OVERLAP` cycles of products, or of loads from shared memory if they take less time, is not
+hidden by the other."""
+
+ISSUE = 0.5
+"""Multiply-adds that take as long as issuing the asynchronous copy of a word."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +51,14 @@ class WarpTile:
         fragments: matrices of sums of a warp; each span has separate ones.
         warps: warps of the block.
         steps: products along the depth that are fetched at a time.
-        is_double: whether the next part is fetched while the current one is used.
+        stages: parts that shared memory holds at once: all but one are fetched while one is used.
     """
 
     mma: Intrinsic
     fragments: tuple[int, int, int]
     warps: tuple[int, int, int]
     steps: int
-    is_double: bool = False
+    stages: int = 1
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -70,7 +85,7 @@ class WarpTile:
 
     def __str__(self) -> str:
         rows, spans, columns = self.of_block
-        ahead = ", one part ahead" if self.is_double else ""
+        ahead = f", {self.stages} stages" if self.stages > 1 else ""
         return (
             f"{rows} x {spans} x {columns} a block of {prod(self.warps)} warps, "
             f"{self.depth} steps at a time{ahead}, by {self.mma.name}"
@@ -106,22 +121,42 @@ class WarpTileCosts:
                 # Elements beyond the end of a part belong to the next part.
                 steps = [step for step in steps if self._depth % (step * unit.depth) == 0]
             for fragments in _boxes(limits, FRAGMENTS):
-                if 4 * prod(fragments) > self._facts.accumulators:
+                if self.values(WarpTile(mma, fragments, (1, 1, 1), 1)) > self._most_values:
                     continue
                 rest = [ceil(n / f) for n, f in zip(limits, fragments, strict=True)]
                 for warps in _boxes(rest, (WARPS, WARPS, WARPS)):
                     if prod(warps) * self._facts.warp <= self._facts.usual_threads:
-                        for step, is_double in product(steps, (False, True)):
-                            yield WarpTile(mma, fragments, warps, step, is_double)
+                        for step, stages in product(steps, self.stages):
+                            yield WarpTile(mma, fragments, warps, step, stages)
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Candidate numbers of stages."""
+        return STAGES if self._facts.copies_async else STAGES[:2]
+
+    @property
+    def _most_values(self) -> int:
+        """Maximum values of a thread, leaving room for addresses."""
+        return self._facts.registers - ADDRESSES
+
+    def values(self, tile: WarpTile) -> int:
+        """Return the registers of a thread for sums and for the matrices that are multiplied."""
+        height, width, depth = tile.shape
+        down, along, across = tile.fragments
+        halves = (down * height + along * across * width) * depth // self._facts.warp
+        return prod(tile.fragments) * height * width // self._facts.warp + halves // 2
 
     def fits(self, tile: WarpTile) -> bool:
-        """Whether a tile fits shared memory, and prefetched elements fit the registers."""
-        if tile.is_double:
+        """Whether a tile fits shared memory, and its sums and prefetched elements the registers."""
+        if self.values(tile) > self._most_values:
+            return False
+        if tile.stages > 1:
             threads = prod(tile.warps) * self._facts.warp
-            held = self._fetched_words(tile) / threads
-            if held > MOST_HELD or tile.depth >= self._depth:
+            if self._held_words(tile) / threads > MOST_HELD:
                 return False
-        return self.shared_bytes(tile) <= self._facts.shared
+            if tile.depth * (tile.stages - 1) >= self._depth:
+                return False
+        return self.shared_bytes(tile) <= self._facts.most_shared
 
     def time(self, tile: WarpTile) -> float:
         """Estimate the cycles of the launch."""
@@ -129,21 +164,31 @@ class WarpTileCosts:
         terms = tile.steps * self._places
         height, width, depth = tile.shape
         down, along, across = tile.fragments
-        # Cost of a product per lane, and words that each lane loads of both factors.
-        lanes = facts.warp
+        lanes, threads = facts.warp, prod(tile.warps) * facts.warp
+        # Cost of a product per lane, and of the words that each lane loads of both factors.
         products = prod(tile.fragments) * height * width * depth / lanes / facts.matrix_rate
         words = (down * height + along * across * width) * depth / lanes / 2
+        loads = words * WORD * facts.multiply_adds / facts.near_rate
+        longer, shorter = max(products, loads), min(products, loads)
+        fetched, held = self._fetched_words(tile), self._held_words(tile)
+        # Asynchronous copies take bandwidth, and hardly any time of the threads.
+        started = fetched - held if tile.stages > 1 else 0.0
         work = LaunchWork(
             blocks=self.blocks(tile),
-            threads=prod(tile.warps) * lanes,
-            operations=parts * terms * (products + words),
-            copied=parts * self._fetched_words(tile) * WORD,
-            # Threads wait twice for each part, and once if the next part is in another buffer.
-            barriers=parts * (0.5 if tile.is_double else 1.0),
-            # A tile uses most of a core, so that few blocks hide each other's latency.
-            shared=facts.core_shared,
+            threads=threads,
+            operations=parts * (terms * (longer + shorter / OVERLAP) + started * ISSUE / threads),
+            copied=parts * (fetched - started) * WORD,
+            far=parts * started * WORD + self._stored_bytes(tile),
+            in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
+            # Threads wait twice for each part, and once if other parts are in other buffers.
+            barriers=parts * (0.5 if tile.stages > 1 else 1.0),
+            values=self.values(tile),
+            shared=self.shared_bytes(tile),
         )
-        return facts.launch(work).total
+        resident = facts.resident(work.blocks, threads, work.values, work.shared)
+        # While a block waits for its first part, and stores its results, only others compute.
+        alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate
+        return facts.launch(work).total + facts.rounds(work.blocks) * alone / resident
 
     def blocks(self, tile: WarpTile) -> int:
         """Return the number of blocks of the launch."""
@@ -171,8 +216,24 @@ class WarpTileCosts:
             row = reach[factor.order[-1]]
             row += (SPACE - row) % (2 * SPACE)
             elements = prod(reach) // reach[factor.order[-1]] * row
-            total += elements * access_bits(factor.term) // BYTE
-        return total * (2 if tile.is_double else 1)
+            slots = tile.stages if self._is_copied(factor, sizes) else min(tile.stages, 2)
+            total += slots * elements * access_bits(factor.term) // BYTE
+        return total
+
+    def _is_copied(self, factor: Factor, sizes: Mapping[int, int]) -> bool:
+        """Whether an operand is copied to shared memory asynchronously, in whole words."""
+        lanes = factor.lanes(factor.reach(sizes)[-1], self._facts)
+        return self._facts.copies_async and lanes * access_bits(factor.term) >= WORD_BITS
+
+    def _held_words(self, tile: WarpTile) -> float:
+        """Return the words that pass through registers of a block's threads for a part."""
+        sizes = self._sizes(tile)
+        kept = (each for each in self._factors if not self._is_copied(each, sizes))
+        return sum(each.words(sizes, self._facts) for each in kept)
+
+    def _stored_bytes(self, tile: WarpTile) -> int:
+        """Return the bytes of a block's results, which have at most one word."""
+        return prod(tile.of_block) * WORD
 
     def _fetched_words(self, tile: WarpTile) -> float:
         """Return the words that a block fetches for a part of the sums.

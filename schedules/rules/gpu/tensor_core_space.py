@@ -38,9 +38,6 @@ MATRICES = ("down", "along", "across")
 IN_BLOCK = ("warps_down", "warps_along", "warps_across")
 """Knobs for the warps of a block."""
 
-MATRIX_REGISTERS = 4
-"""Registers of a thread for the sums of a matrix."""
-
 Numbers = tuple[int, ...]
 
 
@@ -82,7 +79,7 @@ class WarpTileSpace(Space):
                 knobs.append(Knob(name, tuple(sorted({own, *(n for n in sizes if n <= extent)}))))
         knobs += [
             Knob("steps", tuple(sorted({tile.steps, *STEPS}))),
-            Knob("ahead", (0, 1), ("no", "yes")),
+            Knob("stages", WarpTileCosts(pattern, roles, facts).stages),
             Knob("parts", tuple(sorted({1, parts, *counts}))),
         ]
         super().__init__(knobs)
@@ -98,7 +95,7 @@ class WarpTileSpace(Space):
             **dict(zip(MATRICES, tile.fragments, strict=True)),
             **dict(zip(IN_BLOCK, tile.warps, strict=True)),
             "steps": tile.steps,
-            "ahead": int(tile.is_double),
+            "stages": tile.stages,
             "parts": self._parts,
         }
 
@@ -111,22 +108,21 @@ class WarpTileSpace(Space):
             (down, along, across),
             (warps_down, warps_along, warps_across),
             choice["steps"],
-            bool(choice["ahead"]),
+            choice["stages"],
         )
 
     def valid(self, k: Point) -> Column:
-        sums: Column = MATRIX_REGISTERS
         threads: Column = self.facts.warp
         fine: Column = True
         for number, variable in enumerate(self._variables):
             matrices, warps = (getattr(k, names[number]) for names in (MATRICES, IN_BLOCK))
-            sums, threads = sums * matrices, threads * warps
+            threads = threads * warps
             size = self._shape(k, number // 2) if number != 1 else 1
             extent = 1 if variable is None else self.pattern.extents[variable]
             # Each warp must have work.
             fine = fine & ((matrices == 1) | (matrices * size < extent + size))
             fine = fine & ((warps == 1) | ((warps - 1) * matrices * size < extent))
-        fine = fine & (sums <= self.facts.accumulators) & (threads <= self.facts.usual_threads)
+        fine = fine & (threads <= self.facts.usual_threads)
         depth = self.pattern.extents[self.roles.depth] // k.parts
         terms = k.steps * self._shape(k, 2)
         fine = fine & ((k.steps == 1) | (terms < depth + self._shape(k, 2)))
@@ -213,7 +209,7 @@ class WarpTileSpace(Space):
     @property
     def untold(self) -> tuple[str, ...]:
         """Knobs for the intrinsic, and for fetching parts ahead."""
-        return ("product", "ahead")
+        return ("product", "stages")
 
     @cached_property
     def _operands(self) -> Sequence[Operand]:

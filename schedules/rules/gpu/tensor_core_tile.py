@@ -63,7 +63,7 @@ from tcopt.schedules.state.state import buffers_read
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 from tcopt.support.remarks import remark
 
-WRITTEN_OUT = 64
+WRITTEN_OUT = 128
 """Maximum number of unrolled products of a warp."""
 
 
@@ -276,8 +276,8 @@ def _fetch(
     lanes = factor.lanes(sch.extent(loops[-1]), facts) if loops else 1
     copy_by_warps(sch, loops, prod(tile.warps), facts.warp, lanes)
     sch.storage_align(copy, len(factor.order) - 2, 2 * SPACE, SPACE)
-    if tile.is_double:
-        sch.double_buffer(copy)
+    if tile.stages > 1:
+        sch.double_buffer(copy, tile.stages)
 
 
 def _pads(sch: Schedule, producer: Block, term: StridedAccess, block: Block) -> bool:
