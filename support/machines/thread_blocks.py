@@ -50,6 +50,8 @@ class LaunchWork:
         in_flight: bytes that a thread has in flight while it loads `far`.
         moved: bytes that all blocks together move from and to memory.
         chain: cycles of one thread, independent of the number of threads; 0 if unknown.
+        independent: operations of a thread that are independent of each other, and hide latency
+            as those of other threads do.
     """
 
     blocks: Column
@@ -67,6 +69,7 @@ class LaunchWork:
     in_flight: Column = WORD
     moved: Column = 0
     chain: Column = 0
+    independent: Column = 1
 
 
 class LaunchCycles(NamedTuple):
@@ -265,7 +268,8 @@ class ThreadBlocks:
         near = work.near_loads / self.near_lanes + work.copies * self.copy_load / self.warp
         own = work.operations + self.load * work.loads + near * self.multiply_adds + waits
         # Few threads do not hide latency, which a known chain counts.
-        exposed = where(work.chain > 0, 1, 1 + 2 * self.warp / (threads * resident))
+        apart = threads * resident * work.independent
+        exposed = where(work.chain > 0, 1, 1 + 2 * self.warp / apart)
         issued = (threads * own + self.copy * work.copied / WORD) * exposed
         flying = work.threads * resident * work.in_flight
         far_rate = least(flying / self.latency, self.far_rate)

@@ -38,6 +38,12 @@ OVERLAP = 4
 """One in `OVERLAP` cycles of products, or of loads from shared memory if they take less time, is not
 hidden by the other."""
 
+PIPELINED = 8
+"""Products of matrices that a warp has in flight."""
+
+PARTITIONS = 4
+"""Partitions of a core, with a fourth of its matrix units each; a warp runs in one of them."""
+
 ISSUE = 0.5
 """Multiply-adds that take as long as issuing the asynchronous copy of a word."""
 
@@ -173,22 +179,30 @@ class WarpTileCosts:
         fetched, held = self._fetched_words(tile), self._held_words(tile)
         # Asynchronous copies take bandwidth, and hardly any time of the threads.
         started = fetched - held if tile.stages > 1 else 0.0
+        blocks, values, shared = self.blocks(tile), self.values(tile), self.shared_bytes(tile)
+        resident = facts.resident(blocks, threads, values, shared)
+        warps = prod(tile.warps) * resident
+        idle = ceil(warps / PARTITIONS) * PARTITIONS / warps
+        multiplying = terms * (longer + shorter / OVERLAP) * idle
         work = LaunchWork(
-            blocks=self.blocks(tile),
+            blocks=blocks,
             threads=threads,
-            operations=parts * (terms * (longer + shorter / OVERLAP) + started * ISSUE / threads),
+            operations=parts * (multiplying + started * ISSUE / threads),
             copied=parts * (fetched - started) * WORD,
             far=parts * started * WORD + self._stored_bytes(tile),
             in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
             # Threads wait twice for each part, and once if other parts are in other buffers.
             barriers=parts * (0.5 if tile.stages > 1 else 1.0),
-            values=self.values(tile),
-            shared=self.shared_bytes(tile),
+            values=values,
+            shared=shared,
+            independent=max(prod(tile.fragments) / PIPELINED, 1),
         )
-        resident = facts.resident(work.blocks, threads, work.values, work.shared)
         # While a block waits for its first part, and stores its results, only others compute.
         alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate
-        return facts.launch(work).total + facts.rounds(work.blocks) * alone / resident
+        cycles = facts.launch(work)
+        # Parts in flight even out the times that copies take.
+        shown = min(cycles.computing, cycles.loading) / (2 * tile.stages)
+        return cycles.total + shown + facts.rounds(blocks) * alone / resident
 
     def blocks(self, tile: WarpTile) -> int:
         """Return the number of blocks of the launch."""
