@@ -24,6 +24,7 @@ from tcopt.dialects.loop.memory import FENCE
 from tcopt.dialects.loop.scopes import is_shared_space
 from tcopt.dialects.memref_ import PrefetchOp
 from tcopt.dialects.simt import ShuffleOp
+from tcopt.dialects.simt_copies import CommitCopiesOp, CopyAsyncOp, WaitCopiesOp
 from tcopt.dialects.vector_ import GatherOp, ScatterOp
 from tcopt.interpreters.kernel_memory import CheckedBuffer, Numbers, RaceError, Threads, Watch
 from tcopt.interpreters.kernel_vectors import VECTOR_RULES
@@ -93,7 +94,10 @@ class LaunchState:
             vector.MaskedStoreOp: self._masked_store,
             GatherOp: self._gather,
             ScatterOp: self._scatter,
+            CommitCopiesOp: lambda _: None,
+            CopyAsyncOp: self._copy,
             ShuffleOp: self._shuffle,
+            WaitCopiesOp: lambda _: None,
         }
 
     def run(self, arrays: Sequence[Array]) -> None:
@@ -327,6 +331,20 @@ class LaunchState:
             rank = len(value.type.get_shape())
             stored = np.reshape(stored, (*np.shape(stored)[: np.ndim(stored) - rank], lanes))
         buffer.values[places[active]] = np.broadcast_to(stored, places.shape)[active]
+
+    def _copy(self, op: CopyAsyncOp) -> None:
+        """Copy at once, or store zeros."""
+        source, target, lanes = self.buffers[op.source], self.buffers[op.target], op.elements
+        inside = True if op.inside is None else self.values[op.inside]
+        with self._only(inside):
+            places = self._places(source, op.source_indices, lanes, op)
+            self._note(source.read, places, op)
+            on = np.broadcast_to(self._spread(lanes), places.shape)
+            loaded = np.where(on, source.values[np.where(on, places, 0)], 0)
+        places = self._places(target, op.target_indices, lanes, op)
+        self._note(target.write, places, op)
+        active = np.broadcast_to(self._spread(lanes), places.shape)
+        target.values[places[active]] = loaded[active].astype(target.values.dtype)
 
     def _masked_load(self, op: vector.MaskedLoadOp) -> None:
         offsets = np.arange(_lanes(op.result.type))

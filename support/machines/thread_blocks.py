@@ -267,9 +267,9 @@ class ThreadBlocks:
         # Cycles of a core for each thread.
         near = work.near_loads / self.near_lanes + work.copies * self.copy_load / self.warp
         own = work.operations + self.load * work.loads + near * self.multiply_adds + waits
-        # Few threads do not hide latency, which a known chain counts.
-        apart = threads * resident * work.independent
-        exposed = where(work.chain > 0, 1, 1 + 2 * self.warp / apart)
+        # A known chain counts the latency that few threads do not hide.
+        exposed = self.exposed(threads * resident * work.independent)
+        exposed = where(work.chain > 0, 1, exposed)
         issued = (threads * own + self.copy * work.copied / WORD) * exposed
         flying = work.threads * resident * work.in_flight
         far_rate = least(flying / self.latency, self.far_rate)
@@ -279,6 +279,10 @@ class ThreadBlocks:
             most(rounds * (near + far), work.moved / self.memory_rate),
             work.chain * ceil_div(rounds, resident),
         )
+
+    def exposed(self, threads: Column) -> Column:
+        """Return the factor by which operations take longer because few threads hide latency."""
+        return 1 + 2 * self.warp / threads
 
     def scattered(self, step: Column, size: Column) -> Column:
         """Return the factor by which loads take longer whose elements are not adjacent.

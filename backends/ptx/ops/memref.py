@@ -35,7 +35,7 @@ def emit_buffer(e: KernelEmitter, op: memref.AllocaOp) -> None:
             f"getelementptr i8, ptr addrspace({SHARED}) @{e.dynamic}, i32 {e.dynamic_end}"
         )
         e.dynamic_end += size
-        e.bind_buffer(op.memref, start, SHARED, ALIGNMENT)
+        e.bind_buffer(op.memref, start, SHARED, _THREAD_ALIGNMENT)
         return
     name = f"{e.name}_shared_{len(e.module.globals)}"
     e.module.globals[name] = (
@@ -49,8 +49,8 @@ def shared_bytes(op: memref.AllocaOp) -> int:
     type = memref_type(op.memref)
     if type.memory_space != SHARED_SPACE:
         return 0
-    # LLVM may load a whole vector at the end of a buffer. The next one is aligned, too.
-    return -(-memref_bytes(type) // ALIGNMENT) * ALIGNMENT
+    # LLVM may load a whole vector at the end of a buffer, so round up its size.
+    return -(-memref_bytes(type) // _THREAD_ALIGNMENT) * _THREAD_ALIGNMENT
 
 
 def _has_known_places(op: memref.AllocaOp) -> bool:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import FixedBitwidthType, FloatAttr, MemRefType, UnitAttr
-from xdsl.ir import Operation
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
+from xdsl.dialects.builtin import (
+    FixedBitwidthType,
+    IndexType,
+    MemRefType,
+    UnitAttr,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.hints import isa
@@ -15,8 +20,11 @@ from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import ASYNC
 from tcopt.dialects.simt_copies import CommitCopiesOp, WaitCopiesOp
 from tcopt.dialects.size import extents_of
+from tcopt.passes.loop.analysis.indexing import Knowledge
 from tcopt.passes.loop.buffers.tile_fills import Fill
 from tcopt.passes.loop.edits.dimensions import add_dimension, reshape
+from tcopt.passes.loop.edits.substitution import substitute_values
+from tcopt.support.ir.literals import number_attr
 
 COPY_BITS = (32, 64, 128)
 """Sizes of asynchronous copies."""
@@ -34,7 +42,7 @@ def is_copied(fill: Fill) -> bool:
     if isinstance(owner, loop.AllocOp) and owner.scope.data is not loop.Scope.GLOBAL:
         return False
     default = load.default
-    if default is not None and not (isinstance(default, FloatAttr) and _is_zero(default)):
+    if default is not None and default.value.data != 0:
         return False
     around = store.parent_op()
     type_ = fill.alloc.result.type
@@ -46,10 +54,6 @@ def is_copied(fill: Fill) -> bool:
     return bits in COPY_BITS
 
 
-def _is_zero(value: FloatAttr) -> bool:
-    return value.value.data == 0
-
-
 def copy_ahead(fills: Sequence[Fill], slots: int, rewriter: PatternRewriter) -> None:
     """Copy the tiles of one loop asynchronously, `slots - 1` iterations ahead."""
     around = fills[0].loop
@@ -58,17 +62,71 @@ def copy_ahead(fills: Sequence[Fill], slots: int, rewriter: PatternRewriter) -> 
     for number in range(ahead):
         first = [fill.at(AffineConstantExpr(number), slots) for fill in fills]
         rewriter.insert([*first, CommitCopiesOp()], InsertPoint.before(around))
-    later = AffineDimExpr(0) + ahead
-    copies: list[Operation] = [WaitCopiesOp(ahead - 1)]
-    for fill in fills:
-        nest = fill.at(later, slots)
+    nests = [fill.at(AffineDimExpr(0) + ahead, slots) for fill in fills]
+    for nest in nests:
         _unroll(nest)
-        copies.append(fill.guarded(nest, ahead))
-    rewriter.insert([*copies, CommitCopiesOp()], InsertPoint.before(order[0]))
+        _read_zeros(nest)
+    steps = _steps(fills)
+    rewriter.insert([WaitCopiesOp(ahead - 1)], InsertPoint.before(order[0]))
+    if steps is not None and slots > 2:
+        # The copies have time, and do not delay the loads of the first step.
+        for nest in nests:
+            rewriter.insert(_part(nest, steps), InsertPoint.at_end(steps.body.block))
+        rewriter.insert([CommitCopiesOp()], InsertPoint.after(steps))
+    else:
+        rewriter.insert([*nests, CommitCopiesOp()], InsertPoint.before(order[0]))
     for fill in fills:
         for use in fill.uses:
             add_dimension(use, AffineDimExpr(0) % slots, [around.induction_variable])
         rewriter.erase(fill.op)
+
+
+def _read_zeros(nest: Operation) -> None:
+    """Let the copies of a nest write zeros where they would read beyond the end of a buffer, as
+    they do after the last iteration.
+    """
+    for op in nest.walk():
+        if isinstance(op, loop.LoadOp) and op.default is None:
+            assert isa(op.memref.type, MemRefType)
+            op.default = number_attr(0, op.memref.type.get_element_type())
+
+
+def _steps(fills: Sequence[Fill]) -> loop.ForOp | None:
+    """Return the unrolled loop in which all tiles are used, along which copies can be spread."""
+    last = fills[0].last
+    if any(fill.last is not last for fill in fills) or not isinstance(last, loop.ForOp):
+        return None
+    is_unrolled = last.loop_kind is loop.LoopKind.UNROLLED and last.trip_count > 1
+    return last if is_unrolled and last.limit is None else None
+
+
+def _part(nest: Operation, steps: loop.ForOp) -> Operation:
+    """Return the part of a thread's copies that a step of a loop makes."""
+    variable = steps.induction_variable
+    is_serial = isinstance(nest, loop.ForOp) and nest.loop_kind is loop.LoopKind.UNROLLED
+    count = nest.trip_count if isinstance(nest, loop.ForOp) and is_serial else 1
+    share = -(-count // steps.trip_count)
+    body = Block(arg_types=[IndexType()])
+    number = body.args[0]
+    position = AffineDimExpr(0) * share + AffineDimExpr(1)
+    if isinstance(nest, loop.ForOp) and is_serial:
+        number.name_hint = nest.induction_variable.name_hint
+        inner = nest.body.block
+        known = Knowledge()
+        for each in (*loop.enclosing_loops(steps), steps):
+            known.enter_loop(each)
+        known.ranges[number] = (0, share - 1)
+        values: list[SSAValue] = [variable, number]
+        substitute_values(inner, {nest.induction_variable: (position, values)}, known)
+        ops = list(inner.ops)
+        for op in ops:
+            op.detach()
+        copies = Block(ops)
+    else:
+        copies = Block([nest])
+    guard = loop.GuardOp(AffineMap(2, 0, (position,)), [variable, number], [count], Region(copies))
+    body.add_op(guard)
+    return loop.ForOp(share, Region(body), loop.LoopKind.UNROLLED)
 
 
 def give_slots(alloc: loop.AllocOp, slots: int, *, is_async: bool) -> None:

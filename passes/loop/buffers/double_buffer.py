@@ -107,7 +107,7 @@ class DoubleBufferPass(ModulePass):
     memory, tiles are copied `slots - 1` iterations ahead, and those of the first iterations before
     the loop. The copies of an iteration are a group. A thread waits until its copies for the
     current iteration are complete; the barrier that follows, which `insert-barriers` adds, makes
-    them visible to other threads, and orders the copies after the use of the slot that they
+    them visible to other threads, and orders new copies after the use of the slot that they
     overwrite:
 
         %s = loop.alloc shared {slots = 3 : i64} : memref<64xf32>
@@ -126,13 +126,15 @@ class DoubleBufferPass(ModulePass):
         simt.commit_copies
         loop.for %k = 0 to 8 {
           simt.wait_copies pending 1
-          loop.guard ([%k + 2] in 8) {
-            loop.for %t = 0 to 64 thread threadIdx.x {
-              %a = loop.load %x[%k * 64 + %t + 128]
-              loop.store %a, %s[(%k + 2) mod 3, %t]
+          loop.for %t = 0 to 64 thread threadIdx.x {
+            %a = loop.load %x[%k * 64 + %t + 128] else 0.0
+            loop.store %a, %s[(%k + 2) mod 3, %t]
           ...
           simt.commit_copies
           ... loop.load %s[%k mod 3, ..]
+
+    With at least three slots, the copies follow the uses, spread over the steps of the unrolled loop
+    in which tiles are used.
 
     Otherwise there are two slots. In each iteration, the data of the next one is first loaded into
     registers, and stored after the last use of the current tile; the first tile is fetched before

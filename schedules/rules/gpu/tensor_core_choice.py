@@ -35,8 +35,8 @@ STAGES = (1, 2, 3, 4)
 """Numbers of parts of the reduction that shared memory holds at once."""
 
 OVERLAP = 4
-"""One in `OVERLAP` cycles of products, or of loads from shared memory if they take less time, is not
-hidden by the other."""
+"""One in `OVERLAP` cycles of products, or of loads from shared memory if these take less time, is
+not hidden by the other."""
 
 PIPELINED = 8
 """Products of matrices that a warp has in flight."""
@@ -181,21 +181,23 @@ class WarpTileCosts:
         started = fetched - held if tile.stages > 1 else 0.0
         blocks, values, shared = self.blocks(tile), self.values(tile), self.shared_bytes(tile)
         resident = facts.resident(blocks, threads, values, shared)
+        independent = max(prod(tile.fragments) / PIPELINED, 1)
         warps = prod(tile.warps) * resident
         idle = ceil(warps / PARTITIONS) * PARTITIONS / warps
+        idle /= min(facts.exposed(threads * resident * independent), idle)
         multiplying = terms * (longer + shorter / OVERLAP) * idle
         work = LaunchWork(
             blocks=blocks,
             threads=threads,
             operations=parts * (multiplying + started * ISSUE / threads),
             copied=parts * (fetched - started) * WORD,
-            far=parts * started * WORD + self._stored_bytes(tile),
+            far=parts * started * WORD,
             in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
             # Threads wait twice for each part, and once if other parts are in other buffers.
             barriers=parts * (0.5 if tile.stages > 1 else 1.0),
             values=values,
             shared=shared,
-            independent=max(prod(tile.fragments) / PIPELINED, 1),
+            independent=independent,
         )
         # While a block waits for its first part, and stores its results, only others compute.
         alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate

@@ -58,8 +58,7 @@ loop.func @before(%x: memref<64xf32>, %y: memref<64xf32>) {
 
 // -----
 
-// Asynchronous copies fill the slots of the next two iterations. Each iteration is a group of
-// copies, also if there is nothing to copy.
+// Asynchronous copies fill the slots of the next two iterations; after the last one they write zeros.
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "cp_async", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
 // CHECK-LABEL: loop.func @ahead
 // CHECK:       %s = loop.alloc shared {async} : memref<3x16xf32>
@@ -72,10 +71,9 @@ module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", feat
 // CHECK:         simt.commit_copies
 // CHECK-NEXT:    loop.for %k = 0 to 4 {
 // CHECK-NEXT:      simt.wait_copies pending 1
-// CHECK-NEXT:      loop.guard ([%k + 2] in 4) {
-// CHECK-NEXT:        loop.for %c = 0 to 16 thread threadIdx.x {
-// CHECK-NEXT:          %a = loop.load %x[%k * 16 + %c + 32]
-// CHECK-NEXT:          loop.store %a, %s[(%k + 2) mod 3, %c]
+// CHECK-NEXT:      loop.for %c = 0 to 16 thread threadIdx.x {
+// CHECK-NEXT:        %a = loop.load %x[%k * 16 + %c + 32] else 0.000000e+00
+// CHECK-NEXT:        loop.store %a, %s[(%k + 2) mod 3, %c]
 // CHECK:           simt.commit_copies
 // CHECK-NEXT:      %b = loop.load %s[%k mod 3, %t * -1 + 15]
 loop.func @ahead(%x: memref<64xf32>, %y: memref<64xf32>) {

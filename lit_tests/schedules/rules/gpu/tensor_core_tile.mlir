@@ -2,32 +2,32 @@
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,insert-barriers --split-input-file | filecheck %s
 // RUN: tcopt %s -p lower-te-to-loop,schedule,apply-schedule,lower-intrinsics,compact-buffers,align-storage,lower-blocks,distribute-warp,double-buffer,insert-barriers,vectorize,unroll-loops,hoist-workspace,split-launches,lower-loop-to-kernel,promote-registers,check-races --split-input-file | filecheck %s --check-prefix=KERNEL
 
-// All threads copy both factors, 16 bytes at a time, to rows 80 bytes apart. Each warp has 2 x 2
+// All threads copy both factors, 16 bytes at a time, to rows 80 bytes apart. Each warp has 1 x 2
 // matrices of 16 x 8 sums. Rows beyond the 40 of the result are multiplied but neither copied nor
 // stored. The next part of the factors is loaded before the current one is used.
 // CHECK-LABEL: loop.func @product
-// CHECK:       %x_shared = loop.alloc shared {slots = 2 : i64} : memref<64x40xf16>
+// CHECK:       %x_shared = loop.alloc shared {slots = 2 : i64} : memref<16x40xf16>
 // CHECK-NEXT:  %w_shared = loop.alloc shared {slots = 2 : i64} : memref<32x40xf16>
-// CHECK-NEXT:  loop.for %ib_jb = 0 to 4 thread threadIdx.y {
-// CHECK-NEXT:    %m = loop.alloc register : memref<2x2x32x4xf32>
+// CHECK-NEXT:  loop.for %ib_jb = 0 to 2 thread threadIdx.y {
+// CHECK-NEXT:    %m = loop.alloc register : memref<1x2x32x4xf32>
 // CHECK:         loop.for %ko = 0 to 2 {
-// CHECK:           loop.for %d0_d1b = 0 to 4 thread threadIdx.y {
+// CHECK:           loop.for %d0_d1b = 0 to 2 thread threadIdx.y {
 // CHECK-NEXT:        loop.for %d0_d1c = 0 to 32 thread threadIdx.x {
-// CHECK-NEXT:          loop.guard ([%d0_d1a * 4 + %d0_d1b] in 5) {
+// CHECK-NEXT:          loop.guard ([%ia * 2 + %d0_d1b] in 5) {
 // CHECK-NEXT:            loop.for %d0_d1d = 0 to 8 vectorized {
 // CHECK:           loop.barrier
 // CHECK-NEXT:      loop.for %km = 0 to 2 unrolled {
-// CHECK-NEXT:        loop.for %ic = 0 to 2 unrolled {
+// CHECK-NEXT:        loop.for %ic = 0 to 1 unrolled {
 // CHECK-NEXT:          loop.for %jc = 0 to 2 unrolled {
 // CHECK-NEXT:            loop.for %lane = 0 to 32 thread threadIdx.x {
 // CHECK-NOT:                 loop.guard
 // CHECK:                     simt.mma_sync {{.*}} shape [16, 8, 16]
 // CHECK:         loop.for %ii_jm = 0 to 32 thread threadIdx.x {
-// CHECK-NEXT:      loop.guard ([%io + %ib_jb floordiv 2 * 4] in 5) {
+// CHECK-NEXT:      loop.guard ([%ia * 2 + %io] in 5) {
 // CHECK-NEXT:        loop.for %ji = 0 to 2 vectorized {
-// KERNEL:      func.func private @product({{.*}} gpu.known_block_size = array<i32: 32, 4, 1>
+// KERNEL:      func.func private @product({{.*}} gpu.known_block_size = array<i32: 32, 2, 1>
 // KERNEL:      scf.for %ko
-// KERNEL-COUNT-8: simt.mma_sync
+// KERNEL-COUNT-4: simt.mma_sync
 // KERNEL-NOT:  simt.mma_sync
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
 te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32>) -> tensor<40x32xf32> {
@@ -55,19 +55,19 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32
 // tap of the window; other taps read other rows of the same copy. Each warp copies two channels,
 // and its lanes compute their pixel indices once.
 // CHECK-LABEL: loop.func @convolution
-// CHECK:       %w_shared = loop.alloc shared : memref<32x3x3x24xf16>
-// CHECK-NEXT:  %p = loop.alloc shared : memref<1x13x10x24xf16>
-// CHECK:       loop.for %ci = 0 to 8 thread threadIdx.y {
+// CHECK:       %w_shared = loop.alloc shared {slots = 2 : i64} : memref<16x3x3x8xf16>
+// CHECK-NEXT:  %p = loop.alloc shared {slots = 2 : i64} : memref<1x13x10x8xf16>
+// CHECK:       loop.for %ci = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:    loop.for %y_x_i = 0 to 32 thread threadIdx.x {
 // CHECK-NEXT:      loop.for %co_1 = 0 to 2 unrolled {
-// CHECK:             loop.load %x[0, %co * 16 + %co_1 * 8 + %ci, {{.*}}] else 0.000000e+00
+// CHECK:             loop.load %x[0, %co * 8 + %co_1 * 4 + %ci, {{.*}}] else 0.000000e+00
 // CHECK:       loop.barrier
 // CHECK-NEXT:  loop.for %ry = 0 to 3 unrolled {
 // CHECK-NEXT:    loop.for %rx = 0 to 3 unrolled {
-// CHECK:           [[W:%.*]] = loop.load %w_shared[{{.*}} + %lane mod 16, %ry, %rx, %lane floordiv 16 * 8] lanes [0, 0, 0, 1]
-// CHECK-NEXT:      simt.exchange_rows [[W]] : vector<8xf16> to vector<8xf16>
-// CHECK-NEXT:      [[P:%.*]] = loop.load %p[0, %ry + {{.*}}, %rx + %lane mod 8, %lane floordiv 8 mod 2 * 8] lanes [0, 0, 0, 1]
-// CHECK-NEXT:      simt.exchange_rows [[P]] : vector<8xf16> to vector<4xf16>
+// CHECK:           [[W:%.*]] = loop.load %w_shared[%lane mod 16, %ry, %rx, 0] lanes [0, 0, 0, 1]
+// CHECK-NEXT:      simt.exchange_rows [[W]] : vector<8xf16> to vector<4xf16>
+// CHECK-NEXT:      [[P:%.*]] = loop.load %p[0, %ry + {{.*}}, %rx + %lane mod 8, 0] lanes [0, 0, 0, 1]
+// CHECK-NEXT:      simt.exchange_rows [[P]] : vector<8xf16> to vector<2xf16>
 // KERNEL:      func.func private @convolution(
 // KERNEL-COUNT-18: simt.mma_sync
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
