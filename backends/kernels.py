@@ -7,10 +7,13 @@ from collections.abc import Iterable
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsTerminator
+from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
 
 from tcopt.passes.kernel.cleanup.effects import effects_of
 from tcopt.passes.kernel.lowering.thread_axes import KERNEL
+
+
+_READS = (MemoryEffectKind.READ, MemoryEffectKind.ALLOC)
 
 
 def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
@@ -20,10 +23,14 @@ def kernels_of(module: ModuleOp) -> Iterable[FuncOp]:
 
 def is_read_only(buffer: SSAValue) -> bool:
     """Whether a kernel only reads a buffer argument."""
-    return all(_only_reads(use.operation) for use in buffer.uses)
+    return all(_only_reads(use.operation, buffer) for use in buffer.uses)
 
 
-def _only_reads(op: Operation) -> bool:
-    if op.regions or op.has_trait(IsTerminator) or effects_of(op).writes:
+def _only_reads(op: Operation, buffer: SSAValue) -> bool:
+    if op.regions or op.has_trait(IsTerminator):
         return False
+    if effects_of(op).writes:
+        # An op may write another buffer.
+        written = [each.value for each in get_effects(op) or () if each.kind not in _READS]
+        return bool(written) and not any(each is None or each is buffer for each in written)
     return all(is_read_only(v) for v in op.results if isinstance(v.type, MemRefType))

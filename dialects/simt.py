@@ -197,7 +197,7 @@ class ExchangeRowsOp(IRDLOperation):
     Lane `8 * m + i` provides row i of matrix m. From each matrix, in order, a lane receives
     elements `2 * (lane mod 4)` and the next one of row `lane floordiv 4`, or of that column with
     `transposed`. There are one, two or four matrices, each of which contributes two elements to
-    the result; rows provided by other lanes are ignored. All lanes of the warp execute it
+    the result; the other lanes provide the same rows again. All lanes of the warp execute it
     together. In PTX it is part of `ldmatrix`, which also loads the rows.
     """
 

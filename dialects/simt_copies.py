@@ -21,9 +21,27 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import (
+    EffectInstance,
+    MemoryEffect,
+    MemoryEffectKind,
+    MemoryReadEffect,
+    MemoryWriteEffect,
+)
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.hints import isa
+
+
+class CopyEffect(MemoryEffect):
+    """An op reads its source and writes its target."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> set[EffectInstance]:
+        assert isinstance(op, CopyAsyncOp)
+        return {
+            EffectInstance(MemoryEffectKind.READ, op.source),
+            EffectInstance(MemoryEffectKind.WRITE, op.target),
+        }
 
 
 @irdl_op_definition
@@ -48,7 +66,7 @@ class CopyAsyncOp(IRDLOperation):
     count = prop_def(IntegerAttr[i64])
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    traits = traits_def(CopyEffect())
 
     assembly_format = (
         "$source `[` $source_indices `]` `to` $target `[` $target_indices `]` "

@@ -48,6 +48,7 @@ _KERNEL = specs(
     "lower-loop-to-kernel",
     "speculate-loads",
     "promote-registers",
+    "pair-row-exchanges",
     "dce",
     "plan-memory",
 )

@@ -64,3 +64,50 @@ func.func @fragments(%x: vector<8xf16>) {
   %s = simt.exchange_rows %x : vector<8xf16> to vector<6xf16>
   func.return
 }
+
+// -----
+
+// Asynchronous copies, with and without a condition, and their groups.
+// CHECK: simt.copy_async %x[%i] to %s[%i, %i] count 4 : memref<64xf32>, memref<4x64xf32>
+// CHECK: simt.copy_async %x[%i] to %s[%i, %i] if %inside count 1 : memref<64xf32>, memref<4x64xf32>
+// CHECK: simt.commit_copies
+// CHECK: simt.wait_copies pending 2
+func.func @copies(%x: memref<64xf32>, %s: memref<4x64xf32>, %i: index, %inside: i1) {
+  simt.copy_async %x[%i] to %s[%i, %i] count 4 : memref<64xf32>, memref<4x64xf32>
+  simt.copy_async %x[%i] to %s[%i, %i] if %inside count 1 : memref<64xf32>, memref<4x64xf32>
+  simt.commit_copies
+  simt.wait_copies pending 2
+  func.return
+}
+
+// -----
+
+// CHECK: 2 indices for a buffer of rank 1
+func.func @copies(%x: memref<64xf32>, %s: memref<4x64xf32>, %i: index) {
+  simt.copy_async %x[%i, %i] to %s[%i, %i] count 4 : memref<64xf32>, memref<4x64xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: source and target must have the same element type
+func.func @copies(%x: memref<64xf16>, %s: memref<64xf32>, %i: index) {
+  simt.copy_async %x[%i] to %s[%i] count 4 : memref<64xf16>, memref<64xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: count must be at least 1
+func.func @copies(%x: memref<64xf32>, %s: memref<64xf32>, %i: index) {
+  simt.copy_async %x[%i] to %s[%i] count 0 : memref<64xf32>, memref<64xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: pending must not be negative
+func.func @copies() {
+  simt.wait_copies pending -1
+  func.return
+}

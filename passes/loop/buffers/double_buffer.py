@@ -133,8 +133,8 @@ class DoubleBufferPass(ModulePass):
           simt.commit_copies
           ... loop.load %s[%k mod 3, ..]
 
-    With at least three slots, the copies follow the uses, spread over the steps of the unrolled loop
-    in which tiles are used.
+    With at least three slots, the copies follow the uses, spread over the steps of the unrolled
+    loop in which tiles are used.
 
     Otherwise there are two slots. In each iteration, the data of the next one is first loaded into
     registers, and stored after the last use of the current tile; the first tile is fetched before

@@ -395,3 +395,28 @@ loop.func @alone(%x: memref<64xf32>, %y: memref<64xf32>) {
   }
 }
 }
+
+// -----
+
+// A thread waits for its own copies; a barrier follows before others read them.
+module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "cp_async", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+// CHECK-LABEL: loop.func @copied(
+// CHECK:      loop.store %a, %s[%t]
+// CHECK-NEXT: simt.commit_copies
+// CHECK-NEXT: loop.barrier
+// CHECK-NEXT: simt.wait_copies pending 0
+// CHECK-NEXT: loop.barrier
+// CHECK-NEXT: {{.*}} = loop.load %s
+loop.func @copied(%x: memref<64xf32>, %y: memref<64xf32>) {
+  %s = loop.alloc shared {async} : memref<64xf32>
+  loop.for %t = 0 to 64 thread threadIdx.x {
+    %a = loop.load %x[%t] : memref<64xf32>
+    loop.store %a, %s[%t] : memref<64xf32>
+    simt.commit_copies
+    loop.barrier
+    simt.wait_copies pending 0
+    %b = loop.load %s[63 - %t] : memref<64xf32>
+    loop.store %b, %y[%t] : memref<64xf32>
+  }
+}
+}
