@@ -12,7 +12,6 @@ from xdsl.traits import IsTerminator, MemoryEffectKind, get_effects
 from tcopt.passes.kernel.cleanup.effects import effects_of
 from tcopt.passes.kernel.lowering.thread_axes import KERNEL
 
-
 _READS = (MemoryEffectKind.READ, MemoryEffectKind.ALLOC)
 
 

@@ -149,6 +149,53 @@ def test_missing_barriers_are_races(number: int) -> None:
     assert machine.faults[0].kind in RACES
 
 
+@cache
+def _copied_product() -> tuple[DeviceProgram, list[np.ndarray], np.ndarray]:
+    """A product with asynchronous copies, its inputs and its result."""
+    text = "(float16[64,192] a, float16[192,64] b) => (float16[64,64] y) { y = MatMul (a, b) }"
+    program = tcopt.compile(_parsed(f"f {text}"), "cuda:sm_80").program
+    assert isinstance(program, DeviceProgram) and "cp.async" in program.source
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(size).astype(np.float16) for size in ((64, 192), (192, 64)))
+    return program, [a, b], a.astype(np.float32) @ b.astype(np.float32)
+
+
+def _run_copied(old: str, new: str) -> tuple[CudaMachine, np.ndarray | None]:
+    """Run the product with changed PTX; return its result if it has no fault."""
+    program, feeds, _ = _copied_product()
+    with cuda_machine() as machine:
+        changed = DeviceProgram(**{name: getattr(program, name) for name in _FIELDS})
+        assert all(re.search(old, source.text) for source in program.sources)
+        changed.sources = [
+            KernelSource(re.sub(old, new, s.text), s.kernels) for s in program.sources
+        ]
+        try:
+            (result,) = changed.run(feeds)
+        except BackendError:
+            return machine, None
+    return machine, np.asarray(result).reshape(64, 64)
+
+
+def test_copies_are_complete_after_the_wait() -> None:
+    _, result = _run_copied("cp.async.wait_group", "cp.async.wait_group")
+    np.testing.assert_allclose(result, _copied_product()[2], rtol=1e-3, atol=0.02)
+
+
+def test_a_missing_wait_leaves_data_unwritten() -> None:
+    machine, result = _run_copied(r"cp\.async\.wait_group\s+\d+;", "")
+    assert machine.faults or np.isnan(result).any()
+
+
+def test_a_wait_for_too_few_groups_leaves_data_unwritten() -> None:
+    machine, result = _run_copied(r"cp\.async\.wait_group\s+\d+;", "cp.async.wait_group 9;")
+    assert machine.faults or np.isnan(result).any()
+
+
+def test_a_missing_barrier_after_a_wait_is_a_race() -> None:
+    machine, _ = _run_copied(r"bar\.sync\s+0;", "")
+    assert machine.faults[0].kind in RACES
+
+
 HEAD = """.version 7.8
 .target sm_80
 .address_size 64
@@ -165,6 +212,7 @@ add.s64 %rd3, %rd1, %rd2;
 mov.b64 %rd4, s;
 add.s64 %rd5, %rd4, %rd2;
 """
+COPY = "cp.async.ca.shared.global [%rd5], [%rd3], 4;"
 FAULTS = {
     "st.global.b32 [%rd3], %r1;": 0,
     "st.shared.b32 [%rd5], %r1; bar.sync 0; ld.shared.b32 %r2, [s+8]; ": 0,
@@ -194,6 +242,16 @@ FAULTS = {
     " @!%p3 ld.shared.b32 %r2, [s]; prmt.b32 %r3, %r2, 0, 0x7771U; bar.sync 0;": (
         faults.WRITE_AFTER_READ
     ),
+    # A copy writes when it starts, and again when its group is complete.
+    f"{COPY} cp.async.commit_group; cp.async.wait_group 0; bar.sync 0; ld.shared.b32 %r2, [s];": 0,
+    f"{COPY} cp.async.wait_all; ld.shared.b32 %r2, [s];": faults.READ_AFTER_WRITE,
+    f"{COPY} bar.sync 0; ld.shared.b32 %r2, [s]; cp.async.wait_all;": faults.READ_AFTER_WRITE,
+    f"{COPY} bar.sync 0; cp.async.wait_group 0; ld.shared.b32 %r2, [s];": 0,
+    f"ld.shared.b32 %r2, [s+252]; {COPY}": faults.WRITE_AFTER_READ,
+    "cp.async.ca.shared.global [%rd5], [%rd3+4], 4;": faults.OUTSIDE,
+    "cp.async.ca.shared.global [%rd5], [%rd3+4], 4, 0;": 0,
+    "cp.async.ca.shared.global [%rd5], [%rd3], 8;": faults.MISALIGNED,
+    "cp.async.ca.shared.global [%rd5+4], [%rd3], 4;": faults.OUTSIDE_SHARED,
     "@%p1 bar.sync 0;": faults.BARRIER,
     "@%p1 bra $L; bar.sync 0; bra $M; $L: bar.sync 0; bar.sync 0; $M:": faults.BARRIER,
     "setp.lt.u32 %p2, %r1, 5; @%p2 bra $L; bar.sync 0; ret; $L:\nbar.sync 0;": faults.DIVERGENT,
