@@ -44,6 +44,12 @@ PIPELINED = 8
 PARTITIONS = 4
 """Partitions of a core, with a fourth of its matrix units each; a warp runs in one of them."""
 
+INSTRUCTION = 0.5
+"""Multiply-adds of a lane that take as long as issuing a product."""
+
+PART = 32
+"""Multiply-adds of a lane that take as long as the loop over parts: addresses, waits, a branch."""
+
 ISSUE = 0.5
 """Multiply-adds that take as long as issuing the asynchronous copy of a word."""
 
@@ -172,7 +178,8 @@ class WarpTileCosts:
         down, along, across = tile.fragments
         lanes, threads = facts.warp, prod(tile.warps) * facts.warp
         # Cost of a product per lane, and of the words that each lane loads of both factors.
-        products = prod(tile.fragments) * height * width * depth / lanes / facts.matrix_rate
+        product = height * width * depth / lanes / facts.matrix_rate
+        products = prod(tile.fragments) * (product + INSTRUCTION)
         words = (down * height + along * across * width) * depth / lanes / 2
         loads = words * WORD * facts.multiply_adds / facts.near_rate
         longer, shorter = max(products, loads), min(products, loads)
@@ -189,7 +196,7 @@ class WarpTileCosts:
         work = LaunchWork(
             blocks=blocks,
             threads=threads,
-            operations=parts * (multiplying + started * ISSUE / threads),
+            operations=parts * (multiplying + started * ISSUE / threads + PART),
             copied=parts * (fetched - started) * WORD,
             far=parts * started * WORD,
             in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
@@ -201,6 +208,10 @@ class WarpTileCosts:
         )
         # While a block waits for its first part, and stores its results, only others compute.
         alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate
+        if tile.stages == 1:
+            # The loads of each part, as many as registers hold, wait until the previous are used.
+            turns = ceil(fetched / threads / MOST_HELD)
+            alone += facts.latency * (parts * turns - 1)
         cycles = facts.launch(work)
         # Parts in flight even out the times that copies take.
         shown = min(cycles.computing, cycles.loading) / (2 * tile.stages)

@@ -67,6 +67,10 @@ WRITTEN_OUT = 128
 """Maximum number of unrolled products of a warp."""
 
 
+CLEARLY = 1.25
+"""Ratio from which one of two estimates by different cost models is taken to be longer."""
+
+
 @schedule_rule(target="gpu", priority=110)
 class TensorCoreTiles:
     """Rule for contractions of 16-bit elements, on targets whose warps multiply matrices."""
@@ -94,7 +98,7 @@ class TensorCoreTiles:
             return Declined("no tile fits shared memory, threads and registers")
         parts, tile, time = chosen
         other = shared_tile_time(pattern, facts)
-        if other is not None and other <= time:
+        if other is not None and other * CLEARLY <= time:
             return Declined(
                 f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
                 "those of single elements"
