@@ -19,6 +19,7 @@ _GRAPH = specs(
     "split-reductions",
     "narrow-contractions",
     "widen-floats",
+    "expand-conv-transpose",
     "fold-constants",
     "convert-layout",
     "pack-matmul",

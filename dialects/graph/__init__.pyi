@@ -103,6 +103,7 @@ from tcopt.dialects.graph.packed.pack_bits import PackBitsOp as PackBitsOp
 from tcopt.dialects.graph.packed.packed_matmul import PackedMatmulOp as PackedMatmulOp
 from tcopt.dialects.graph.packed.sum_tables import SumTablesOp as SumTablesOp
 from tcopt.dialects.graph.packed.table_conv import TableConvOp as TableConvOp
+from tcopt.dialects.graph.packed.window_matmul import WindowMatmulOp as WindowMatmulOp
 from tcopt.dialects.graph.packed.winograd import WinogradConvOp as WinogradConvOp
 from tcopt.dialects.graph.packed.winograd import WinogradWeightsOp as WinogradWeightsOp
 from tcopt.dialects.graph.packed.winograd_plain import WinogradPlainConvOp as WinogradPlainConvOp

@@ -128,9 +128,16 @@ CASES = {
     ),
     "transposed-convolution": Case(
         SHARED,
-        "(T[2,6,9,16] a, T[6,5,2,2] w) => (T[2,5,18,32] y) "
-        "{ y = ConvTranspose <strides = [2, 2]> (a, w) }",
+        "(T[2,6,9,16] a, T[6,5,3,3] w) => (T[2,5,17,31] y) "
+        "{ y = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (a, w) }",
         ("f32",),
+    ),
+    "matrices-of-phases": Case(
+        MATRICES,
+        "(float[2,16,5,6] a, float[16,24,4,4] w, float[24] b) => (float[2,24,10,12] y) "
+        "{ c = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1]> (a, w, b) y = Relu(c) }",
+        HALVES,
+        ("w", "b"),
     ),
     "depthwise": Case(
         "gpu-window-tile",

@@ -64,6 +64,21 @@ def test_transposed_convolutions(window, groups, per_in, per_out, kernel, rest):
 
 
 @FEW
+@given(windows(), count, small, small, st.lists(small, min_size=2, max_size=2), st.data())
+def test_products_of_windows(window, images, inputs, outputs, kernel, rest):
+    rank, options = window
+    phases = rest.draw(st.lists(small, min_size=rank, max_size=rank))
+    starts = [rest.draw(st.integers(0, n - 1)) for n in phases]
+    if any(starts):
+        options = {**options, "dilations": None}
+    extents = rest.draw(st.lists(st.integers(1, 8), min_size=rank, max_size=rank))
+    x = data(images, inputs, *extents)
+    weights = data(np.prod(phases), outputs, inputs * np.prod(kernel[:rank]))
+    options = {**options, "kernel": kernel[:rank], "phases": phases, "starts": starts}
+    run(lambda a, b: graph.WindowMatmulOp(a, b, **options), x, weights)
+
+
+@FEW
 @given(
     windows(), small, small, small, st.lists(st.integers(1, 5), min_size=2, max_size=2), st.data()
 )

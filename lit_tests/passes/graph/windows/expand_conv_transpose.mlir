@@ -1,5 +1,6 @@
 // RUN: tcopt %s -p 'set-target{cpu=haswell},expand-conv-transpose' | filecheck %s
 // RUN: tcopt %s -p expand-conv-transpose | filecheck %s --check-prefix=NONE
+// RUN: tcopt %s -p 'set-target{gpu=opencl},expand-conv-transpose' | filecheck %s --check-prefix=GPU
 
 // A transposed convolution becomes a convolution whose channels are the phases of the result, and
 // an interleave: stride 2 and 4 taps give 2x2 phases of 2x2 taps.
@@ -14,6 +15,22 @@ func.func @few_channels(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x4x4xf32>) -> ten
   %0 = graph.conv_transpose %x, %w {strides = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x3x8x8xf32>
   return %0 : tensor<1x3x8x8xf32>
 }
+
+// Blocks of threads compute a matrix product for each phase. Phases that have the same windows are
+// rows of one product, and those of one tap are channels of a pointwise convolution.
+// GPU-LABEL: func.func @few_channels
+// GPU: graph.reshape {{.*}} : tensor<4x3x32xf32>
+// GPU-NEXT: %[[S:.*]] = graph.window_matmul %x, %{{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1], phases = [2, 2], starts = [1, 1]} : tensor<4x3x16xf32>
+// GPU-NEXT: %[[C:.*]] = graph.reshape %[[S]] : tensor<12x1x4x4xf32>
+// GPU-NEXT: %[[T:.*]] = graph.transpose %[[C]] {perm = [1, 0, 2, 3]} : tensor<1x12x4x4xf32>
+// GPU-NEXT: graph.interleave %[[T]] {strides = [2, 2], starts = [0, 0], output = [8, 8]} : tensor<1x3x8x8xf32>
+// GPU-LABEL: func.func @uneven
+// GPU: graph.window_matmul {{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x64x25xf32>
+// GPU: graph.slice {{.*}} : tensor<1x16x9x9xf32>
+// GPU-LABEL: func.func @one_tap
+// GPU: graph.conv {{.*}} : tensor<1x12x4x4xf32>
+// GPU-LABEL: func.func @vector
+// GPU: graph.window_matmul {{.*}} {kernel = [1, 1]} : tensor<1x48x2xf32>
 
 // Convolutions whose channels fill vectors are left to convert-layout if there is a target.
 // CHECK-LABEL: func.func @full
@@ -63,4 +80,16 @@ func.func @groups(%x: tensor<1x8x5x4xf32>, %w: tensor<8x4x3x2xf32>) -> tensor<1x
 func.func @factors(%x: tensor<1x8x4x4xf32>, %w: tensor<8x1x1x1xf32>) -> tensor<1x8x7x7xf32> {
   %0 = graph.conv_transpose %x, %w {strides = [2, 2], groups = 8} : tensor<1x8x7x7xf32>
   return %0 : tensor<1x8x7x7xf32>
+}
+
+// CHECK-LABEL: func.func @one_tap
+func.func @one_tap(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x2x2xf32>) -> tensor<1x3x8x8xf32> {
+  %0 = graph.conv_transpose %x, %w {strides = [2, 2]} : tensor<1x3x8x8xf32>
+  return %0 : tensor<1x3x8x8xf32>
+}
+
+// CHECK-LABEL: func.func @vector
+func.func @vector(%x: tensor<2x8x1x1xf32>, %w: tensor<8x3x4x4xf32>) -> tensor<2x3x4x4xf32> {
+  %0 = graph.conv_transpose %x, %w : tensor<2x3x4x4xf32>
+  return %0 : tensor<2x3x4x4xf32>
 }
