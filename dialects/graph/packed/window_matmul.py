@@ -1,4 +1,4 @@
-"""Matrix product of weights and the windows of an image: a convolution as one contraction."""
+"""Convolutions as matrix products of weights and the elements of windows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from tcopt.dialects.graph.contraction.base import ContractionOp
 from tcopt.dialects.graph.core.attributes import FusionKind, Ints, ints, values_of
 from tcopt.dialects.graph.core.forms import CONTRACTION
-from tcopt.dialects.graph.core.stages import narrow
+from tcopt.dialects.graph.core.stages import image_compute, narrow
 from tcopt.dialects.graph.core.types import AnyTensor, Array, shape_of, tensor
 from tcopt.dialects.graph.core.windows import Window, view_windows, window_properties
 from tcopt.dialects.te import api as te
@@ -24,15 +24,15 @@ from tcopt.dialects.te import api as te
 
 @irdl_op_definition
 class WindowMatmulOp(ContractionOp):
-    """Products [P, O, N * positions] of weights [P, O, C * taps] and windows of x [N, C,
-    spatial...].
+    """Convolution [N, P * O, positions...] of x [N, C, spatial...] with w [P, O, C * taps].
 
-    With P = 1, this is a convolution whose sums run over one dimension, and whose results do too:
-    all pixels of all images. The elements of the windows form a matrix that is a stage of the
-    tensor expression; schedules compute its tiles where they use them (an implicit matrix product).
+    Sums run over one dimension, and so do the pixels of all images: the op is a matrix product of
+    the weights and the elements of all windows. That matrix is a stage of the tensor expression,
+    whose tiles schedules compute where they use them (an implicit matrix product).
 
-    With `phases`, the windows of phase j in a dimension start (j + start) div phases later, as in a
-    transposed convolution by phases. P is the number of phases of all dimensions.
+    P is 1 without `phases`. Otherwise it is the number of phases of all dimensions, and the windows
+    of phase j in a dimension start (j + start) div phases later, as in a transposed convolution by
+    phases.
     """
 
     name = "graph.window_matmul"
@@ -103,7 +103,7 @@ class WindowMatmulOp(ContractionOp):
         return self.window.output(shape_of(self.x)[2:])
 
     def infer(self) -> Sequence[AnyTensor]:
-        """Infer the result shape [P, O, N * positions]."""
+        """Infer the result shape [N, P * O, positions...]."""
         x, w, taps, counts = (
             shape_of(self.x),
             shape_of(self.w),
@@ -123,7 +123,7 @@ class WindowMatmulOp(ContractionOp):
         phases, depth = math.prod(counts), x[1] * math.prod(taps)
         if len(w) != 3 or (w[0], w[2]) != (phases, depth):
             raise VerifyException(f"weights {list(w)} should be [{phases}, O, {depth}]")
-        return (tensor((phases, w[1], x[0] * math.prod(self.places)), self.sum_element()),)
+        return (tensor((x[0], phases * w[1], *self.places), self.sum_element()),)
 
     def work(self) -> int:
         """Return the operation count: two operations for each product."""
@@ -131,44 +131,51 @@ class WindowMatmulOp(ContractionOp):
 
     def compute(self, x: Array, w: Array) -> Array:
         """Evaluate with numpy: one matrix product for each phase."""
-        places, rank = self.places, len(self.kernel)
+        places, rank, parts = self.places, len(self.kernel), list[Array]()
         windows = view_windows(x, self.window, places, 0)
-        result = np.empty(self.shape, np.result_type(x, w))
         for index, phase in enumerate(product(*map(range, self.phase_counts))):
             first = [self.offset(axis, own) for axis, own in enumerate(phase)]
             taps = zip(first, self.kernel.get_values(), strict=True)
             own = windows[(..., *(slice(o, o + n) for o, n in taps))]
-            # [N, C, positions..., taps...] to [C, taps..., N, positions...].
-            moved = own.transpose(1, *range(2 + rank, 2 + 2 * rank), 0, *range(2, 2 + rank))
-            result[index] = np.matmul(w[index], moved.reshape(w.shape[2], self.shape[2]))
-        return result
+            # [N, C, positions..., taps...] to [N, C, taps..., positions...].
+            order = (0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+            matrix = own.transpose(order).reshape(x.shape[0], w.shape[2], math.prod(places))
+            parts.append(np.matmul(w[index], matrix))
+        return np.concatenate(parts, 1).reshape(self.shape)
 
     def tensor_expression(self, x: te.Tensor, w: te.Tensor) -> te.Tensor:
-        """Return a stage of the windows' elements [P, C * taps, N * positions], and a product."""
+        """Return a stage of the windows' elements [P, C * taps, N * positions], their product with
+        the weights, and a stage of images."""
         window, places, counts = self.window, self.places, self.phase_counts
-        taps, area = self.kernel.get_values(), math.prod(places)
+        taps, phases, rows = self.kernel.get_values(), w.shape[0], w.shape[1]
+        images = (x.shape[0], *places)
 
         def element(phase: te.Axis, k: te.Axis, pixel: te.Axis) -> te.Expr:
             own = _digits(phase, counts)
             channel, *tap = _digits(k, (x.shape[1], *taps))
-            image, *place = _digits(pixel, (x.shape[0], *places))
-            rows = zip(place, window.strides, tap, window.dilations, window.low, strict=True)
-            at = [
-                p * stride + t * dilation + self.offset(axis, own[axis]) - low
-                for axis, (p, stride, t, dilation, low) in enumerate(rows)
-            ]
+            image, *place = _digits(pixel, images)
+            at: list[Any] = []
+            axes = zip(place, window.strides, tap, window.dilations, window.low, strict=True)
+            for axis, (p, stride, t, dilation, low) in enumerate(axes):
+                at.append(p * stride + t * dilation + self.offset(axis, own[axis]) - low)
             return x.read((image, channel, *at), default=0)
 
-        shape, depth = (math.prod(counts), w.shape[2], x.shape[0] * area), w.shape[2]
-        windows = te.compute(shape, element, name="windows")
-        k = te.reduce_axis(depth, "k")
+        pixels, k = math.prod(images), te.reduce_axis(w.shape[2], "k")
+        windows = te.compute((phases, w.shape[2], pixels), element, name="windows")
 
         def body(phase: te.Axis, o: te.Axis, pixel: te.Axis) -> Any:
             left, right = w[phase, o, k], windows[phase, k, pixel]
             return te.sum(self.widened(left) * self.widened(right), axis=k)
 
-        sums = te.compute(self.shape, body, name="window_matmul")
-        return narrow(sums, self.type.element_type)
+        sums = te.compute((phases, rows, pixels), body, name="window_matmul")
+
+        def image(n: te.Axis, c: te.Axis, *place: te.Axis) -> te.Expr:
+            pixel: Any = n
+            for index, extent in zip(place, places, strict=True):
+                pixel = pixel * extent + index
+            return sums[(*_digits(c, (phases, rows)), pixel)]
+
+        return narrow(image_compute(self.shape, image, "image"), self.type.element_type)
 
 
 def _digits(index: Any, extents: Sequence[int]) -> list[Any]:

@@ -56,7 +56,8 @@ class FuseOpsPass(ModulePass):
       or the conversion from channel blocks) if vectors can be stored in that order: it then writes
       the elements there, and nothing is moved. That needs a target, which defines the vector
       length. On a GPU, they are also fused if storing single elements is estimated to take less
-      time than another launch, and so are unary elementwise ops after them, such as a cast.
+      time than another launch, and so are elementwise ops after them whose other operands are
+      broadcast, such as a bias or a cast.
     - An op with `tune.fuse = 0` is not fused.
     - An opaque op is not fused. Constants, views (reshape) and concatenations in memory stay
       outside of groups. So does a slice of contiguous memory that would be a kernel by itself: it
@@ -272,7 +273,7 @@ class _Fusion:
             op = self.ops[place]
             if place in self.grouped or not isinstance(op, GraphOp):
                 break
-            if is_stored and threads is not None and _is_unary(op):
+            if is_stored and threads is not None and _is_on_elements(op):
                 # It is computed on each element before that is stored.
                 places.append(place)
                 best = [*group, *places]
@@ -377,9 +378,12 @@ def _widens(op: GraphOp) -> bool:
     return op.is_elementwise and read < bytes_of(op.type)
 
 
-def _is_unary(op: GraphOp) -> bool:
-    """Whether an op computes each element from the same one of its only operand."""
-    return op.is_elementwise and len(op.operands) == 1 and op.shape == shape_of(op.operands[0])
+def _is_on_elements(op: GraphOp) -> bool:
+    """Whether an op computes each element from the same one of its first operand, and perhaps from
+    operands that are broadcast, such as a bias."""
+    x, *others = op.operands
+    broadcast = all(bytes_of(type_of(other)) < bytes_of(type_of(x)) for other in others)
+    return op.is_elementwise and op.shape == shape_of(x) and broadcast
 
 
 FEW_ROWS = 16

@@ -82,10 +82,8 @@ class ExpandConvTransposePass(ModulePass):
 
     and on such a device
 
-        %s = graph.window_matmul %x, %taps {kernel = [2, 2], pads = [1, 1, 1, 1], phases = [2, 2],
-            starts = [1, 1]} : tensor<4x3x1024xf32>
-        %c = graph.reshape %s : tensor<12x1x32x32xf32>
-        %phases = graph.transpose %c {perm = [1, 0, 2, 3]} : tensor<1x12x32x32xf32>
+        %phases = graph.window_matmul %x, %taps {kernel = [2, 2], pads = [1, 1, 1, 1],
+            phases = [2, 2], starts = [1, 1]} : tensor<1x12x32x32xf32>
         %y = graph.interleave %phases {strides = [2, 2], starts = [0, 0], output = [64, 64]}
             : tensor<1x3x64x64xf32>
     """
@@ -141,7 +139,7 @@ def _as_products(op: ConvTransposeOp, phases: Phases) -> list[Operation]:
 
     Phases that have the same windows are more rows of one product.
     """
-    (images, channels), rank = op.shape[:2], len(phases.taps)
+    rank = len(phases.taps)
     count, depth = math.prod(phases.strides), shape_of(op.w)[0] * math.prod(phases.taps)
     made = phase_weights(op.w, phases)
     # [O, phases..., C, taps...] to [phases, O, C * taps].
@@ -157,10 +155,8 @@ def _as_products(op: ConvTransposeOp, phases: Phases) -> list[Operation]:
         starts=None if is_one else phases.starts,
         result_element=op.result_element,
     )
-    parts = ReshapeOp(sums, (count * channels, images, *phases.places))
-    by_image = TransposeOp(parts, [1, 0, *range(2, 2 + rank)])
-    woven = InterleaveOp(by_image, strides=phases.strides, starts=(0,) * rank, output=op.shape[2:])
-    return [*made, sums, parts, by_image, woven]
+    woven = InterleaveOp(sums, strides=phases.strides, starts=(0,) * rank, output=op.shape[2:])
+    return [*made, sums, woven]
 
 
 def _stays(op: ConvTransposeOp, target: TargetFacts | None) -> bool:

@@ -47,3 +47,20 @@ func.func @rounded(%x: tensor<5x8x16xf32>, %w: tensor<16x17xf32>) -> tensor<8x85
   %c = graph.cast %r : tensor<8x85xf16>
   func.return %c : tensor<8x85xf16>
 }
+
+// So do those with operands that are broadcast, but not those that read as much again.
+// CHECK-LABEL: @biased
+// CHECK:       graph.matmul
+// CHECK-NEXT:    graph.transpose
+// CHECK-NEXT:    graph.add
+// CHECK-NEXT:    graph.relu
+// CHECK-NEXT:    graph.yield
+// CHECK:       graph.add
+func.func @biased(%x: tensor<5x8x16xf32>, %w: tensor<16x17xf32>, %b: tensor<17xf32>, %r: tensor<8x5x17xf32>) -> tensor<8x5x17xf32> {
+  %m = graph.matmul %x, %w : tensor<5x8x17xf32>
+  %t = graph.transpose %m {perm = [1, 0, 2]} : tensor<8x5x17xf32>
+  %a = graph.add %t, %b : tensor<8x5x17xf32>
+  %c = graph.relu %a : tensor<8x5x17xf32>
+  %s = graph.add %c, %r : tensor<8x5x17xf32>
+  func.return %s : tensor<8x5x17xf32>
+}

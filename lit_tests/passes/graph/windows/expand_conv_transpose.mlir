@@ -20,17 +20,15 @@ func.func @few_channels(%x: tensor<1x8x4x4xf32>, %w: tensor<8x3x4x4xf32>) -> ten
 // rows of one product, and those of one tap are channels of a pointwise convolution.
 // GPU-LABEL: func.func @few_channels
 // GPU: graph.reshape {{.*}} : tensor<4x3x32xf32>
-// GPU-NEXT: %[[S:.*]] = graph.window_matmul %x, %{{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1], phases = [2, 2], starts = [1, 1]} : tensor<4x3x16xf32>
-// GPU-NEXT: %[[C:.*]] = graph.reshape %[[S]] : tensor<12x1x4x4xf32>
-// GPU-NEXT: %[[T:.*]] = graph.transpose %[[C]] {perm = [1, 0, 2, 3]} : tensor<1x12x4x4xf32>
-// GPU-NEXT: graph.interleave %[[T]] {strides = [2, 2], starts = [0, 0], output = [8, 8]} : tensor<1x3x8x8xf32>
+// GPU-NEXT: %[[P:.*]] = graph.window_matmul %x, %{{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1], phases = [2, 2], starts = [1, 1]} : tensor<1x12x4x4xf32>
+// GPU-NEXT: graph.interleave %[[P]] {strides = [2, 2], starts = [0, 0], output = [8, 8]} : tensor<1x3x8x8xf32>
 // GPU-LABEL: func.func @uneven
-// GPU: graph.window_matmul {{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x64x25xf32>
+// GPU: graph.window_matmul {{.*}} {kernel = [2, 2], pads = [1, 1, 1, 1]} : tensor<1x64x5x5xf32>
 // GPU: graph.slice {{.*}} : tensor<1x16x9x9xf32>
 // GPU-LABEL: func.func @one_tap
 // GPU: graph.conv {{.*}} : tensor<1x12x4x4xf32>
 // GPU-LABEL: func.func @vector
-// GPU: graph.window_matmul {{.*}} {kernel = [1, 1]} : tensor<1x48x2xf32>
+// GPU: graph.window_matmul {{.*}} {kernel = [1, 1]} : tensor<2x48x1x1xf32>
 
 // Convolutions whose channels fill vectors are left to convert-layout if there is a target.
 // CHECK-LABEL: func.func @full
