@@ -25,6 +25,7 @@ _GRAPH = specs(
     "pack-matmul",
     "pack-dots",
     "winograd",
+    "gather-windows",
     "fold-constants",
     "canonicalize",
     "fuse-ops",

@@ -20,6 +20,7 @@ import tcopt
 from machines.cuda_machine import cuda_machine
 from models.checks import run_reference
 from models.network import Network
+from tcopt.passes.graph.windows import gather_windows
 from tcopt.support.remarks import collect_remarks
 from tcopt.targets import gpu_blocks
 
@@ -300,6 +301,24 @@ def test_rules(name: str, element: str, arch: str) -> None:
     assert rule in {r.by for r in remarks if r.message.startswith("scheduled")}
     assert rule != case.rule or any(case.says in r.message for r in remarks)
     _assert_close(results, expected, TOLERANCE[element])
+
+
+@pytest.mark.nightly(daily=["sm_90"])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_windows_of_strided_convolutions(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise only convolutions with more products are rewritten.
+    monkeypatch.setattr(gather_windows, "PART_OF_START", 10**9)
+    net = Network("layer", seed=3)
+    x, r = net.input("x", [2, 8, 11, 9]), net.input("r", [2, 12, 6, 5])
+    y = net.add("Add", net.conv(x, 8, 12, stride=2), r)
+    model = net.model(**{net.add("Relu", y): [2, 12, 6, 5]})
+    rng = np.random.default_rng(0)
+    shapes = {"x": (2, 8, 11, 9), "r": (2, 12, 6, 5)}
+    feeds = {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    with cuda_machine(_capability(arch)), collect_remarks() as remarks:
+        results = tcopt.compile(model, f"cuda:{arch}", cache=False).run(feeds)
+    assert {SHARED, "gather-windows"} <= {r.by for r in remarks}
+    _assert_close(results, run_reference(model, feeds), TOLERANCE["f32"])
 
 
 # Largest error over the largest result, see docs/accuracy.md.
