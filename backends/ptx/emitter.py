@@ -33,6 +33,9 @@ LARGEST_NARROW = 1 << 30
 """Maximum size of a buffer in bytes whose offsets, even one tile past its end, fit in 32 bits."""
 
 
+AMPERE = 80
+"""Compute capability, times 10, from which devices round to bf16 and keep NaN in a maximum."""
+
 ROLLED = "!llvm.loop !3"
 """Metadata of loops that ptxas must not unroll."""
 
@@ -48,6 +51,10 @@ class KernelEmitter(FunctionEmitter):
     ):
         super().__init__(module, name)
         self.target = target
+        arch = target.arch.data.removeprefix("sm_")
+        self.is_ampere = arch.isdecimal() and int(arch) >= AMPERE
+        """Whether the device has the instructions of compute capability 8.0."""
+        self.rounds_to_bf16 = self.is_ampere
         self.grid = grid
         """The number of blocks along x, y and z."""
         self.threads = block

@@ -88,6 +88,9 @@ class FunctionEmitter:
     converts_to_nearest: ClassVar[bool] = True
     """Whether the code generator has a conversion of f32 to i32 that rounds to nearest."""
 
+    rounds_to_bf16 = False
+    """Whether the code generator has an instruction that rounds f32 to bf16."""
+
     loop_metadata = "!llvm.loop !0"
     """Metadata of every loop; `!0` disables unrolling by LLVM (defined in `module.py`)."""
 

@@ -79,6 +79,7 @@ def pointer_in(space: int = 0) -> LlvmType:
 
 I1, I8, I16, I32, I64 = (integer(width) for width in (1, 8, 16, 32, 64))
 HALF = LlvmType.scalar("half", "f16")
+BFLOAT = LlvmType.scalar("bfloat", "bf16")
 FLOAT = LlvmType.scalar("float", "f32")
 DOUBLE = LlvmType.scalar("double", "f64")
 PTR = pointer_in()

@@ -11,6 +11,7 @@ from math import gcd, isnan
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
+    BFloat16Type,
     DenseIntOrFPElementsAttr,
     FloatAttr,
     IndexType,
@@ -25,7 +26,12 @@ from tcopt.backends.llvm.emit.linear import LinearAddress
 from tcopt.backends.llvm.emit.literals import Literal, dense_constant, literal, scalar_constant
 from tcopt.backends.llvm.emit.registry import emits
 from tcopt.backends.llvm.emit.types import I1, LlvmType, element_of, integer, lanes, llvm_type
-from tcopt.backends.llvm.ops.casts import computing_type, computing_value, from_computing
+from tcopt.backends.llvm.ops.casts import (
+    computing_type,
+    computing_value,
+    exact_bf16,
+    from_computing,
+)
 from tcopt.dialects import arith_
 from tcopt.support.errors import UnsupportedError
 
@@ -313,7 +319,13 @@ def emit_float_min_max(e: FunctionEmitter, op: Operation) -> None:
     never_nan = "nnan" in flags or "fast" in flags
     type, operands = computing_type(lhs.type), [computing_value(e, v) for v in (lhs, rhs)]
     result = float_min_max(e, type, operands[0], operands[1], predicate, keeps_nan, never_nan)
-    e.define(op.results[0], from_computing(e, result, lhs.type))
+    define_selected(e, op.results[0], result)
+
+
+def define_selected(e: FunctionEmitter, value: SSAValue, result: str) -> None:
+    """Define a value as one of the operands of its op, in their computing type."""
+    is_bf16 = isinstance(element_of(value.type), BFloat16Type)
+    e.define(value, exact_bf16(e, result, value.type) if is_bf16 else result)
 
 
 def float_min_max(

@@ -1,8 +1,8 @@
 """arith: conversions between element types, on scalars and vectors.
 
-bf16 is converted by integer arithmetic: widening is exact, narrowing rounds to nearest even and
-preserves NaN. LLVM's own bf16 conversions call library functions on most CPUs, even where they are
-implicit, so a bf16 is an i16 here.
+Unless the target has an instruction for it, bf16 is converted by integer arithmetic: widening is
+exact, narrowing rounds to nearest even and preserves NaN. LLVM's own bf16 conversions call library
+functions on most CPUs, even where they are implicit, so a bf16 is an i16 here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,16 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from tcopt.backends.llvm.emit.emitter import FunctionEmitter
 from tcopt.backends.llvm.emit.literals import literal
 from tcopt.backends.llvm.emit.registry import emits
-from tcopt.backends.llvm.emit.types import FLOAT, I1, I16, I32, LlvmType, element_of, llvm_type
+from tcopt.backends.llvm.emit.types import (
+    BFLOAT,
+    FLOAT,
+    I1,
+    I16,
+    I32,
+    LlvmType,
+    element_of,
+    llvm_type,
+)
 from tcopt.dialects import arith_
 
 
@@ -36,6 +45,9 @@ def bf16_to_f32(e: FunctionEmitter, value: SSAValue) -> str:
 def f32_to_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
     """Round an f32 operand to the bf16 scalar or vector type, ties to even."""
     half, word, single, flag = (llvm_type(type).of(each) for each in (I16, I32, FLOAT, I1))
+    if e.rounds_to_bf16:
+        rounded = e.assign(f"fptrunc {single} {value} to {llvm_type(type).of(BFLOAT)}")
+        return e.assign(f"bitcast {llvm_type(type).of(BFLOAT)} {rounded} to {llvm_type(type)}")
     bits = e.assign(f"bitcast {single} {value} to {word}")
     high = e.assign(f"lshr {word} {bits}, {literal(word, 16)}")
     odd = e.assign(f"and {word} {high}, {literal(word, 1)}")
@@ -46,6 +58,15 @@ def f32_to_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
     is_nan = e.assign(f"fcmp uno {single} {value}, {value}")
     chosen = e.assign(f"select {flag} {is_nan}, {word} {quiet}, {word} {kept}")
     narrow = e.assign(f"trunc {word} {chosen} to {half}")
+    return e.assign(f"bitcast {half} {narrow} to {llvm_type(type)}")
+
+
+def exact_bf16(e: FunctionEmitter, value: str, type: Attribute) -> str:
+    """Narrow an f32 operand to the bf16 type of which it is a value."""
+    half, word, single = (llvm_type(type).of(each) for each in (I16, I32, FLOAT))
+    bits = e.assign(f"bitcast {single} {value} to {word}")
+    high = e.assign(f"lshr {word} {bits}, {literal(word, 16)}")
+    narrow = e.assign(f"trunc {word} {high} to {half}")
     return e.assign(f"bitcast {half} {narrow} to {llvm_type(type)}")
 
 

@@ -197,3 +197,28 @@ func.func private @shuffles(%a: memref<64xf32>, %b: memref<64xf64>, %c: memref<6
 func.func private @many_blocks(%x: memref<4xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 64, 1, 1>, gpu.known_grid_size = array<i32: 4096, 1, 1>} {
   func.return
 }
+
+// A maximum is one instruction, which keeps NaN or not, and so is rounding to bf16. The maximum of
+// bf16 values is one of them, and needs no rounding.
+// PTX-LABEL: .visible .entry maxima(
+// PTX:         max.NaN.f32
+// PTX-NOT:     cvt.rn
+// PTX:         max.f32
+// PTX:         cvt.rn.bf16.f32
+// PTX-NOT:     setp.nan
+// PTX:         ret;
+func.func private @maxima(%a: memref<4xbf16>, %x: memref<2xf32>) attributes {gpu.kernel, gpu.known_block_size = array<i32: 1, 1, 1>, gpu.known_grid_size = array<i32: 1, 1, 1>} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %0 = memref.load %a[%c0] : memref<4xbf16>
+  %1 = memref.load %a[%c1] : memref<4xbf16>
+  %2 = arith.maximumf %0, %1 : bf16
+  memref.store %2, %a[%c2] : memref<4xbf16>
+  %3 = memref.load %x[%c0] : memref<2xf32>
+  %4 = memref.load %x[%c1] : memref<2xf32>
+  %5 = arith.maxnumf %3, %4 : f32
+  %6 = arith.truncf %5 : f32 to bf16
+  memref.store %6, %a[%c0] : memref<4xbf16>
+  func.return
+}

@@ -178,13 +178,15 @@ def row_threads(length: int, facts: ThreadBlocks, count: int | None = None, lane
 def term_lanes(pattern: BlockPattern, facts: ThreadBlocks, threads: int) -> int:
     """Return the number of adjacent terms that a thread loads at once.
 
-    These are whole vectors, if each thread has enough of them.
+    These are whole vectors, as wide as each thread has enough terms for.
     """
     moving = [v for v in pattern.reduce if pattern.extents[v] > 1]
     if not moving or not any(term.is_unit(moving[-1]) for term in pattern.terms):
         return 1
     lanes = facts.lanes(element_bits(pattern.block), pattern.extents[moving[-1]])
     length = prod(pattern.extents[v] for v in pattern.reduce)
+    while lanes > facts.words and length < lanes * threads:
+        lanes //= 2
     return lanes if length >= lanes * threads else 1
 
 
