@@ -71,14 +71,13 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
     volta = "mma_f16"
     turing = f"{volta},mma_s8,ldmatrix"
     ampere = f"{turing},mma_bf16,mma_tf32,cp_async"
-    hopper = f"{ampere},early_launch"
     devices = {
         "sm_70": (volta, 80, 64, 8, 588, 2048, 96, 96),
         "sm_75": (turing, 72, 64, 8, 380, 1024, 64, 64),
         "sm_80": (ampere, 108, 64, 16, 1103, 2048, 164, 163),
         "sm_86": (ampere, 84, 128, 4, 541, 1536, 100, 99),
         "sm_89": (ampere, 128, 128, 4, 400, 1536, 100, 99),
-        "sm_90": (hopper, 132, 128, 10, 1692, 2048, 228, 227),
+        "sm_90": (ampere, 132, 128, 10, 1692, 2048, 228, 227),
     }
     return {
         arch: _cuda(arch, features, **dict(zip(_COLUMNS, numbers, strict=True)))

@@ -29,7 +29,6 @@ from tcopt.passes.kernel.lowering.thread_axes import BLOCK_SIZE, GRID_SIZE, size
 from tcopt.support.arithmetic.sizes import coefficients
 from tcopt.support.errors import UnsupportedError
 from tcopt.support.machines.alignment import ALIGNMENT
-from tcopt.support.machines.thread_blocks import EARLY_LAUNCH
 
 TRIPLE = "nvptx64-nvidia-cuda"
 
@@ -67,7 +66,6 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
     # The built-in shapes of these types are upper bounds.
     types = buffer_types(function)
     e.choose_index([_buffer_type(function, type) for type in types if type != IndexType()])
-    is_early = EARLY_LAUNCH in state.capabilities
     parameters: list[str] = []
     for number, (argument, full) in enumerate(zip(arguments, types, strict=True)):
         root = f"%arg{number}"
@@ -81,9 +79,7 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         if planned:
             alignment = max(alignment, gcd(ALIGNMENT, *coefficients(live_bytes(type))))
         e.bind_buffer(argument, root, GLOBAL, alignment)
-        # A launch that begins early exists while data is written that it reads later, which loads
-        # of read-only data do not allow.
-        access = "readonly " if is_read_only(argument) and not is_early else ""
+        access = "readonly " if is_read_only(argument) else ""
         parameters.append(
             f"{e.pointer_type(root)} noalias nonnull {access}align {alignment} {root}"
         )
@@ -94,8 +90,6 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         state.globals[e.dynamic] = (
             f"@{e.dynamic} = external addrspace({SHARED}) global [0 x i8], align {ALIGNMENT}"
         )
-    if is_early:
-        _wait_for_earlier(e)
     e.emit_block(function.body.block)
     e.write("  ret void")
     attributes = [f'"nvvm.reqntid"="{",".join(map(str, block))}"']
@@ -110,16 +104,6 @@ def emit_kernel(function: FuncOp, state: ModuleState, target: GpuTargetAttr, pla
         f"define ptx_kernel void @{name}({', '.join(parameters)}) nounwind "
         f"{' '.join(attributes)} {{\n{e.body_text()}\n}}"
     )
-
-
-def _wait_for_earlier(e: KernelEmitter) -> None:
-    """Wait for the launches before this one, then let the next one begin.
-
-    The next one waits as well, so that at most two launches overlap.
-    """
-    for name in ("wait", "launch.dependents"):
-        e.declare(f"llvm.nvvm.griddepcontrol.{name}", "void", [])
-        e.write(f"  call void @llvm.nvvm.griddepcontrol.{name}()")
 
 
 def _is_small(grid: Sizes, block: Sizes, target: GpuTargetAttr) -> bool:

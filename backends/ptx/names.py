@@ -27,8 +27,3 @@ _DYNAMIC = re.compile(r"\.extern\s+\.shared\s[^;]*?\b(\w+)_dynamic_(\d+)\[\]")
 def dynamic_sizes(text: str) -> dict[str, int]:
     """Return the bytes of dynamic shared memory of each kernel in PTX that has some."""
     return {entry: int(size) for entry, size in _DYNAMIC.findall(text)}
-
-
-def waits_for_earlier(text: str) -> bool:
-    """Whether kernels in PTX wait for earlier launches themselves: all of a module do, or none."""
-    return "griddepcontrol.wait" in text

@@ -12,7 +12,7 @@ from typing import Any, SupportsInt
 
 from numpy.typing import NDArray
 
-from tcopt.backends.ptx.names import dynamic_sizes, entry_name, waits_for_earlier
+from tcopt.backends.ptx.names import dynamic_sizes, entry_name
 from tcopt.runtime.device.arrays import DeviceArray, tensor_on
 from tcopt.runtime.device.cuda_driver import (
     DYNAMIC_SHARED,
@@ -25,7 +25,7 @@ from tcopt.runtime.device.cuda_driver import (
 from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
 from tcopt.runtime.device.cuda_memory import DeviceMemory, ForeignMemory, PinnedStaging, open_pool
-from tcopt.runtime.device.cuda_steps import CudaKernel, CudaKernels, CudaSteps, cuda_step
+from tcopt.runtime.device.cuda_steps import CudaKernels, CudaSteps, cuda_step
 from tcopt.runtime.device.gather import gather
 from tcopt.runtime.device.interface import KernelSource, lost
 from tcopt.runtime.device.steps import Step
@@ -38,9 +38,6 @@ Array = NDArray[Any]
 
 DEVICE_ENVIRONMENT = "TCOPT_CUDA_DEVICE"
 """Environment variable with the number of the default device; 0 if it is not set."""
-
-_EARLY_IN_GRAPHS = 12030
-"""First driver, of CUDA 12.3, whose graphs have launches that begin early."""
 
 _NON_BLOCKING = 1
 """CU_STREAM_NON_BLOCKING: the default stream can be used while this stream is captured."""
@@ -101,8 +98,6 @@ class CudaDevice:
             for attribute in (MAJOR, MINOR)
         )
         self.capability = int(major), int(minor)
-        version = driver.get("cuDriverGetVersion", ctypes.c_int, action=action)
-        self._begins_early = int(version) >= _EARLY_IN_GRAPHS
         self.place = ForeignPlace(CUDA, number)
         self._failure = ""
         self._context: int = driver.get("cuDevicePrimaryCtxRetain", HANDLE, device, action=action)
@@ -228,7 +223,7 @@ class CudaDevice:
             self._gathers[text] = self.load([text])
         step = cuda_step(self, self._gathers[text], launch, [target, source])
         with self.current():
-            step.enqueue(self.stream, False)
+            step.enqueue(self.stream)
 
     def load(self, sources: Sequence[KernelSource]) -> CudaKernels:
         kernels = CudaKernels(self)
@@ -238,13 +233,12 @@ class CudaDevice:
                 module = self.driver.load_module(source.text, action)
                 kernels.add(module)
                 dynamic = dynamic_sizes(source.text)
-                waits = self._begins_early and waits_for_earlier(source.text)
                 for name in source.kernels:
                     entry, action = entry_name(name), f"looking up kernel {name}"
                     arguments = (HANDLE, module, entry.encode())
                     function = self.driver.get("cuModuleGetFunction", *arguments, action=action)
-                    size = dynamic.get(entry, 0)
-                    kernels.functions[name] = CudaKernel(function, size, waits)
+                    kernels.functions[name] = function
+                    kernels.shared[name] = size = dynamic.get(entry, 0)
                     if size:
                         action = f"requesting {size} bytes of shared memory for kernel {name}"
                         self.driver.call(

@@ -27,7 +27,6 @@ ADDRESS = c_uint64
 
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuInit": (c_uint,),
-    "cuDriverGetVersion": (POINTER(c_int),),
     "cuGetErrorName": (c_int, POINTER(c_char_p)),
     "cuGetErrorString": (c_int, POINTER(c_char_p)),
     "cuDeviceGetCount": (POINTER(c_int),),
@@ -63,7 +62,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuModuleUnload": (HANDLE,),
     "cuModuleGetFunction": (POINTER(HANDLE), HANDLE, c_char_p),
     "cuFuncSetAttribute": (HANDLE, c_int, c_int),
-    "cuLaunchKernelEx": (c_void_p, HANDLE, POINTER(c_void_p), POINTER(c_void_p)),
+    "cuLaunchKernel": (HANDLE, *(c_uint,) * 7, HANDLE, POINTER(c_void_p), POINTER(c_void_p)),
     "cuGraphInstantiateWithFlags": (POINTER(HANDLE), HANDLE, c_uint64),
     "cuGraphLaunch": (HANDLE, HANDLE),
     "cuGraphDestroy": (HANDLE,),

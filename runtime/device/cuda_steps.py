@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, SupportsInt
+from typing import TYPE_CHECKING, SupportsInt
 
 import numpy as np
 
+from tcopt.runtime.device.cuda_driver import ADDRESS
 from tcopt.runtime.device.cuda_events import Event
 from tcopt.runtime.device.cuda_graph import Graph
-from tcopt.runtime.device.cuda_launch import KernelLaunch
 from tcopt.runtime.device.interface import Times
 from tcopt.runtime.device.steps import BufferOffset, Copy, Launch, Step, is_empty, number
 from tcopt.support.processes.finalizers import finalizer
@@ -26,27 +27,19 @@ TIMED_STEPS = 512
 """Maximum number of steps in a graph of several runs."""
 
 
-class CudaKernel(NamedTuple):
-    """A kernel of a loaded module.
+class CudaKernels:
+    """Kernels of loaded modules; the modules are unloaded with the object.
 
     Attributes:
-        function: its handle.
-        shared: bytes of dynamic shared memory.
-        waits: whether it waits for earlier launches itself, so that it may begin before they end.
+        functions: function handles by kernel name.
+        shared: bytes of dynamic shared memory by kernel name.
     """
-
-    function: int
-    shared: int
-    waits: bool
-
-
-class CudaKernels:
-    """Kernels of loaded modules, by name; the modules are unloaded with the object."""
 
     def __init__(self, device: CudaDevice):
         self._device = device
         self._modules: list[int] = []
-        self.functions: dict[str, CudaKernel] = {}
+        self.functions: dict[str, int] = {}
+        self.shared: dict[str, int] = {}
 
     def add(self, module: int) -> None:
         """Take ownership of a module."""
@@ -65,16 +58,13 @@ class CudaStep:
 
     Attributes:
         description: text for messages.
-        enqueue: puts the step on a stream; its second argument tells whether a launch may begin
-            before the step before it, a launch as well, has finished.
-        is_launch: whether it is one.
-        kernels: kept alive here.
+        enqueue: puts the step on a stream.
+        arguments: objects that `enqueue` reads through pointers, kept alive here.
     """
 
     description: str
-    enqueue: Callable[[int, bool], None]
-    is_launch: bool = False
-    kernels: CudaKernels | None = None
+    enqueue: Callable[[int], None]
+    arguments: object = None
 
 
 def cuda_step(
@@ -85,34 +75,32 @@ def cuda_step(
     def address(place: BufferOffset) -> int:
         return int(buffers[place.buffer]) + number(place.offset)
 
+    call = device.driver.call
     if is_empty(step):
-        return CudaStep("no work", lambda stream, early: None)
+        return CudaStep("no work", lambda stream: None)
     if isinstance(step, Copy):
         target, source, size = address(step.target), address(step.source), number(step.size)
         description = f"a copy of {size} bytes"
         action = f"copying {size} bytes on {device.name}"
 
-        def copy(stream: int, early: bool) -> None:
-            arguments = (target, source, size, stream)
-            device.driver.call("cuMemcpyDtoDAsync_v2", *arguments, action=action)
+        def copy(stream: int) -> None:
+            call("cuMemcpyDtoDAsync_v2", target, source, size, stream, action=action)
 
         return CudaStep(description, copy)
     assert isinstance(step, Launch)
-    kernel = kernels.functions[step.kernel]
-    launch = KernelLaunch(
-        device.driver,
-        kernel.function,
-        tuple(map(number, step.grid)),
-        step.block,
-        [*map(address, step.arguments), *map(number, step.sizes)],
-        kernel.shared,
-        f"launching {step.description} on {device.name}",
-    )
+    # A size has 32 or 64 bits, as the kernel declares it; the driver reads the lowest bytes.
+    arguments = [*map(address, step.arguments), *map(number, step.sizes)]
+    values = (ADDRESS * len(arguments))(*arguments)
+    first, width = ctypes.addressof(values), ctypes.sizeof(ADDRESS)
+    pointers = (ctypes.c_void_p * len(values))(*(first + width * n for n in range(len(values))))
+    function, shared = kernels.functions[step.kernel], kernels.shared[step.kernel]
+    sizes = (function, *step.grid, *step.block, shared)
+    action = f"launching {step.description} on {device.name}"
 
-    def start(stream: int, early: bool) -> None:
-        launch.enqueue(stream, early=early and kernel.waits)
+    def launch(stream: int) -> None:
+        call("cuLaunchKernel", *sizes, stream, pointers, None, action=action)
 
-    return CudaStep(step.description, start, True, kernels)
+    return CudaStep(step.description, launch, (values, kernels))
 
 
 class CudaSteps:
@@ -138,7 +126,7 @@ class CudaSteps:
         with self._device.current():
             check()
             for step in self._steps:
-                step.enqueue(self._device.stream, False)
+                step.enqueue(self._device.stream)
                 self._device.synchronize(f"running {step.description} on {self._device.name}")
                 check()
 
@@ -181,7 +169,7 @@ class CudaSteps:
             def enqueue(stream: int, *, captured: bool) -> None:
                 events[0].record(stream, captured=captured)
                 for step, event in zip(self._steps, events[1:], strict=True):
-                    step.enqueue(stream, False)
+                    step.enqueue(stream)
                     event.record(stream, captured=captured)
 
             graph = None
@@ -206,10 +194,8 @@ class CudaSteps:
             self._graph.launch(self._device.stream)
 
     def _enqueue(self, stream: int) -> None:
-        follows_launch = False
         for step in self._steps:
-            step.enqueue(stream, follows_launch)
-            follows_launch = step.is_launch
+            step.enqueue(stream)
 
     @finalizer
     def __del__(self) -> None:

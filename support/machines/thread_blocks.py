@@ -20,9 +20,6 @@ WORD = 4
 LIKELY_THREADS = 256
 """Threads of a block that leave room for other blocks on the same core."""
 
-EARLY_LAUNCH = "early_launch"
-"""Capability of launches that begin before the launch they depend on has finished."""
-
 ASYNC_COPIES = "cp_async"
 """Capability of asynchronous copies from memory to shared memory."""
 

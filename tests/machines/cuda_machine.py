@@ -68,8 +68,6 @@ class CudaMachine:
         waits: streams that were made to wait for an event, each after the stream of the event.
         most: bytes that can be allocated.
         launches: name, grid and block of each kernel that ran.
-        early: launches that may begin before earlier ones end, and were enqueued or captured.
-        version: the driver's.
         graphs: launches of graphs.
         captured: how many graphs were captured.
         faults: why kernels failed; the first one ends the context.
@@ -82,8 +80,6 @@ class CudaMachine:
         self.memory: dict[int, np.ndarray] = {}
         self.most = 1 << 30
         self.launches: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
-        self.early = 0
-        self.version = 13000
         self.graphs = 0
         self.captured = 0
         self.faults: list[PtxFaultError] = []
@@ -170,10 +166,6 @@ class CudaMachine:
             return work()
         self._captures[stream].append(work)
         return 0
-
-    @driver_function(POINTER)
-    def cuDriverGetVersion(self, version: int) -> int:
-        return _put(version, c_int, self.version)
 
     @driver_function(c_uint)
     def cuInit(self, flags: int) -> int:
@@ -409,20 +401,11 @@ class CudaMachine:
         self._dynamic[function] = value
         return 0
 
-    @driver_function(POINTER, POINTER, POINTER, POINTER)
-    def cuLaunchKernelEx(self, config: int, function: int, parameters: int, extra: int) -> int:
+    @driver_function(POINTER, *(c_uint,) * 7, POINTER, POINTER, POINTER)
+    def cuLaunchKernel(self, function: int, *rest: int) -> int:
         program, name = self._functions[function - 1]
-        numbers = (c_uint * 7).from_address(config)
-        grid, block, shared = tuple(numbers[:3]), tuple(numbers[3:6]), numbers[6]
+        grid, block, (shared, stream, parameters, extra) = rest[:3], rest[3:6], rest[6:]
         kernel = program.module.kernels[name]
-        waits = any(getattr(each, "opcode", "") == "griddepcontrol" for each in kernel.body)
-        stream, attributes = (c_void_p * 2).from_address(config + 32)
-        for place in range(c_uint.from_address(config + 48).value):
-            kind, _, value = (c_int * 3).from_address((attributes or 0) + 72 * place)
-            # Only a kernel that waits for earlier launches may begin before they end.
-            if kind != 6 or not waits:
-                return 1
-            self.early += value
         count = len(kernel.parameters)
         places = (c_void_p * count).from_address(parameters)
         sizes = kernel.parameters.values()

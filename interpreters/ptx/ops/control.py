@@ -44,11 +44,6 @@ def fence(e: PtxKernelWriter, i: PtxInstruction) -> None:
     """Emit nothing: threads run one at a time, so that memory is always consistent."""
 
 
-@executes("griddepcontrol")
-def order_launches(e: PtxKernelWriter, i: PtxInstruction) -> None:
-    """Emit nothing: launches run one after the other."""
-
-
 def predicate(comparison: str, type_: str) -> str | None:
     """Return LLVM's predicate for a comparison; None if it has none."""
     if types.is_float(type_):

@@ -169,16 +169,3 @@ small (float[4, 8] x) => (float[4, 8] y) { y = Relu(x) }""")
     assert "1 kernels for sm_80, 0 of them spill registers" in said and "relu" in said
     assert tcopt_compile.main([str(path), "--ptxas"]) == 1
     assert "ptxas only assembles kernels for CUDA" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("arch", "waits"), [("sm_80", False), ("sm_90", True)])
-def test_kernels_access_memory_after_they_have_waited(arch: str, waits: bool) -> None:
-    program = tcopt.compile(convolutional.residual_net(6, 2), f"cuda:{arch}", workers=0).program
-    assert isinstance(program, DeviceProgram)
-    _, *kernels = program.source.split(".visible .entry")
-    assert len(kernels) > 2
-    for kernel in kernels:
-        before, wait, after = kernel.partition("griddepcontrol.wait")
-        assert bool(wait) == waits
-        assert ("ld.global" in after and "ld.global" not in before) == waits
-        assert ("ld.global.nc" in kernel) != waits
