@@ -117,8 +117,9 @@ def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> lis
         return []
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
-    # All lanes belong to one thread, so there are no barriers between them.
-    is_alone = op.loop_kind is loop.LoopKind.VECTORIZED
+    # All lanes belong to one thread, so there are no barriers between them. Nor are there between
+    # the stores of a thread that reads nothing from the block's memory.
+    is_alone = op.loop_kind is loop.LoopKind.VECTORIZED or _only_fills(op)
     if any(map(_is_of_a_thread, shared)) and not is_alone and threads_meet(op):
         shared = [c for c in shared if not _is_of_a_thread(c)]
     for guard in guards[1:]:
@@ -133,6 +134,22 @@ def _may_join(first: loop.GuardOp, second: loop.GuardOp) -> bool:
         return False
     apart = any(map(_is_of_a_thread, conditions)) and threads_meet(first) and threads_meet(second)
     return not apart
+
+
+def _only_fills(op: loop.ForOp) -> bool:
+    """Whether an unrolled loop of a thread does not read shared memory."""
+    if op.loop_kind is not loop.LoopKind.UNROLLED:
+        return False
+    for inner in op.walk():
+        if isinstance(inner, loop.LoadOp):
+            alloc = inner.memref.owner
+            if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared:
+                return False
+        elif isinstance(inner, loop.BarrierOp | loop.IntrinOp):
+            return False
+        elif isinstance(inner, loop.ForOp) and loop.is_thread(inner):
+            return False
+    return True
 
 
 def threads_meet(op: Operation) -> bool:

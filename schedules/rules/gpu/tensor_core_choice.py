@@ -237,7 +237,9 @@ class WarpTileCosts:
             moving = [dim for dim, size in enumerate(copied) if size > 1]
             lanes = factor.lanes(copied[-1], self._facts)
             extents = [copied[dim] for dim in moving]
-            whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes)
+            last = factor.order[-1]
+            deep = moving.index(last) if not factor.in_order and last in moving else None
+            whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes, deep)
             for dim, extent in zip(moving, whole, strict=True):
                 reach[dim] = max(reach[dim], extent)
             row = reach[factor.order[-1]]

@@ -278,7 +278,9 @@ def _fetch(
     loops = sch.get_loops(copy)
     loops = loops[loops.index(part) + 1 :]
     lanes = factor.lanes(sch.extent(loops[-1]), facts) if loops else 1
-    copy_by_warps(sch, loops, prod(tile.warps), facts.warp, lanes)
+    deep = own_loops(sch, copy, part).get(factor.order[-1]) if not factor.in_order else None
+    position = loops.index(deep) if deep is not None else None
+    copy_by_warps(sch, loops, prod(tile.warps), facts.warp, lanes, position)
     sch.storage_align(copy, len(factor.order) - 2, 2 * SPACE, SPACE)
     if tile.stages > 1:
         sch.double_buffer(copy, tile.stages)

@@ -8,6 +8,12 @@ and rows are long enough, each warp copies whole rows, with its lanes along them
 
 The position of a lane in the row, and whether it is in bounds, is then computed once for all rows
 instead of for each element.
+
+If rows become contiguous in shared memory, as channels of an image, each lane gathers elements of
+eight rows, and stores them as a vector:
+
+    for each 32 elements of a row, and each eight rows, distributed over warps:
+      for each of the eight rows:  copy an element
 """
 
 from __future__ import annotations
@@ -26,6 +32,15 @@ WRITTEN_OUT = 16
 """Maximum number of unrolled rows of a warp."""
 
 
+GATHERED = 8
+"""Elements that a lane gathers: 16 bytes of 16-bit elements."""
+
+
+def is_gathered(extents: Sequence[int], deep: int | None) -> bool:
+    """Whether lanes gather elements along the loop at position `deep`."""
+    return deep is not None and len(extents) > 1 and extents[deep] % GATHERED == 0
+
+
 def goes_by_rows(extents: Sequence[int], warps: int, lanes: int, vector: int) -> bool:
     """Whether warps copy whole rows; the first extent is the number of rows."""
     if len(extents) < 2 or vector > 1:
@@ -35,12 +50,22 @@ def goes_by_rows(extents: Sequence[int], warps: int, lanes: int, vector: int) ->
     return rows > warps and turns <= MOST_IDLE * ceil(rows * row / (warps * lanes))
 
 
-def with_spare_places(extents: Sequence[int], warps: int, lanes: int, vector: int) -> list[int]:
+def with_spare_places(
+    extents: Sequence[int], warps: int, lanes: int, vector: int, deep: int | None = None
+) -> list[int]:
     """Return the extents of a copy with room for elements written beyond its end.
 
     The last iteration of some threads writes there.
     """
     whole = list(extents)
+    if deep is not None and is_gathered(extents, deep):
+        groups = extents[deep] // GATHERED
+        first, *rest = (dim for dim in range(len(extents)) if dim != deep)
+        inner = prod(extents[dim] for dim in rest)
+        parts = ceil(extents[first] * inner / lanes)
+        turns = ceil(parts * groups / warps)
+        whole[first] = ceil(ceil(turns * warps / groups) * lanes / inner)
+        return whole
     if goes_by_rows(extents, warps, lanes, vector):
         row = prod(extents[1:])
         whole[0] = ceil(extents[0] / warps) * warps
@@ -53,14 +78,24 @@ def with_spare_places(extents: Sequence[int], warps: int, lanes: int, vector: in
 
 
 def copy_by_warps(
-    sch: Schedule, loops: Sequence[Loop], warps: int, lanes: int, vector: int
+    sch: Schedule,
+    loops: Sequence[Loop],
+    warps: int,
+    lanes: int,
+    vector: int,
+    deep: int | None = None,
 ) -> None:
     """Distribute a copy over all warps of a block.
 
     Args:
         loops: loops of the copy, outermost first.
         vector: adjacent elements along the innermost loop that a thread handles as a vector.
+        deep: position of the loop along which elements are contiguous in shared memory, but not in
+            memory; None if there is none.
     """
+    if deep is not None and is_gathered([sch.extent(each) for each in loops], deep):
+        _gather(sch, loops, warps, lanes, deep)
+        return
     if not goes_by_rows([sch.extent(each) for each in loops], warps, lanes, vector):
         share_work(sch, loops, (warps, lanes), vector)
         return
@@ -72,3 +107,16 @@ def copy_by_warps(
     sch.bind(lane, "threadIdx.x")
     if sch.extent(row) <= WRITTEN_OUT:
         sch.unroll(row)
+
+
+def _gather(sch: Schedule, loops: Sequence[Loop], warps: int, lanes: int, deep: int) -> None:
+    """Let each lane copy `GATHERED` elements along a loop, of one position along the others."""
+    group, element = sch.split(loops[deep], [None, GATHERED])
+    others = [each for position, each in enumerate(loops) if position != deep]
+    sch.reorder(*others, group, element)
+    part, lane = sch.split(sch.fuse(*others) if len(others) > 1 else others[0], [None, lanes])
+    sch.reorder(part, group, lane, element)
+    _, warp = sch.split(sch.fuse(part, group), [None, warps])
+    sch.bind(warp, "threadIdx.y")
+    sch.bind(lane, "threadIdx.x")
+    sch.unroll(element)

@@ -52,15 +52,16 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32
 // -----
 
 // The padded image is copied with contiguous channels, along which matrices are multiplied for each
-// tap of the window; other taps read other rows of the same copy. Each warp copies two channels,
-// and its lanes compute their pixel indices once.
+// tap of the window; other taps read other rows of the same copy. Each lane gathers eight channels of
+// a pixel, whose indices it computes once.
 // CHECK-LABEL: loop.func @convolution
-// CHECK:       %w_shared = loop.alloc shared {slots = 2 : i64} : memref<16x3x3x8xf16>
+// CHECK:       %w_shared = loop.alloc shared {slots = 2 : i64} : memref<29x3x3x8xf16>
 // CHECK-NEXT:  %p = loop.alloc shared {slots = 2 : i64} : memref<1x13x10x8xf16>
-// CHECK:       loop.for %ci = 0 to 4 thread threadIdx.y {
+// CHECK:       loop.for %y_x_o_coi = 0 to 4 thread threadIdx.y {
 // CHECK-NEXT:    loop.for %y_x_i = 0 to 32 thread threadIdx.x {
-// CHECK-NEXT:      loop.for %co_1 = 0 to 2 unrolled {
-// CHECK:             loop.load %x[0, %co * 8 + %co_1 * 4 + %ci, {{.*}}] else 0.000000e+00
+// CHECK-NEXT:      loop.guard ([%y_x_i + %y_x_o_coi * 32] in 100) {
+// CHECK-NEXT:        loop.for %ci = 0 to 8 unrolled {
+// CHECK-NEXT:          loop.load %x[0, %co * 8 + %ci, {{.*}}] else 0.000000e+00
 // CHECK:       loop.barrier
 // CHECK-NEXT:  loop.for %ry = 0 to 3 unrolled {
 // CHECK-NEXT:    loop.for %rx = 0 to 3 unrolled {
