@@ -117,6 +117,8 @@ class WarpTileCosts:
         self._factors = roles.left, roles.right
         self._depth = pattern.extents[roles.depth] // parts
         self._words: dict[object, float] = {}
+        self._held: dict[object, float] = {}
+        self._bytes: dict[object, tuple[int, int]] = {}
         tiled = {roles.rows, roles.columns, roles.spans}
         self._blocks = parts * prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
 
@@ -227,27 +229,36 @@ class WarpTileCosts:
 
     def shared_bytes(self, tile: WarpTile) -> int:
         """Return the shared memory of a block in bytes."""
-        sizes, total = self._sizes(tile), 0
-        for factor in self._factors:
-            reach = factor.reach(sizes)
-            # Elements beyond the end of the operand are not copied, except along the depth.
-            depth = dim_alone(factor.term, self._roles.depth, parts_of(self._pattern))
-            ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
-            copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
-            moving = [dim for dim, size in enumerate(copied) if size > 1]
-            lanes = factor.lanes(copied[-1], self._facts)
-            extents = [copied[dim] for dim in moving]
-            last = factor.order[-1]
-            deep = moving.index(last) if not factor.in_order and last in moving else None
-            whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes, deep)
-            for dim, extent in zip(moving, whole, strict=True):
-                reach[dim] = max(reach[dim], extent)
-            row = reach[factor.order[-1]]
-            row += (SPACE - row) % (2 * SPACE)
-            elements = prod(reach) // reach[factor.order[-1]] * row
-            slots = tile.stages if self._is_copied(factor, sizes) else min(tile.stages, 2)
-            total += slots * elements * access_bits(factor.term) // BYTE
-        return total
+        copied, held = self._slot_bytes(tile)
+        return tile.stages * copied + min(tile.stages, 2) * held
+
+    def _slot_bytes(self, tile: WarpTile) -> tuple[int, int]:
+        """Return the bytes of a part of the operands: copied asynchronously, and by registers."""
+        key = tile.of_block, tile.depth, prod(tile.warps)
+        if key not in self._bytes:
+            sizes, total = self._sizes(tile), [0, 0]
+            for factor in self._factors:
+                total[not self._is_copied(factor, sizes)] += self._bytes_of(factor, sizes, tile)
+            self._bytes[key] = total[0], total[1]
+        return self._bytes[key]
+
+    def _bytes_of(self, factor: Factor, sizes: Mapping[int, int], tile: WarpTile) -> int:
+        reach = factor.reach(sizes)
+        # Elements beyond the end of the operand are not copied, except along the depth.
+        depth = dim_alone(factor.term, self._roles.depth, parts_of(self._pattern))
+        ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
+        copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
+        moving = [dim for dim, size in enumerate(copied) if size > 1]
+        lanes = factor.lanes(copied[-1], self._facts)
+        extents = [copied[dim] for dim in moving]
+        last = factor.order[-1]
+        deep = moving.index(last) if not factor.in_order and last in moving else None
+        whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes, deep)
+        for dim, extent in zip(moving, whole, strict=True):
+            reach[dim] = max(reach[dim], extent)
+        row = reach[last]
+        row += (SPACE - row) % (2 * SPACE)
+        return prod(reach) // reach[last] * row * access_bits(factor.term) // BYTE
 
     def _is_copied(self, factor: Factor, sizes: Mapping[int, int]) -> bool:
         """Whether an operand is copied to shared memory asynchronously, in whole words."""
@@ -256,9 +267,12 @@ class WarpTileCosts:
 
     def _held_words(self, tile: WarpTile) -> float:
         """Return the words that pass through registers of a block's threads for a part."""
-        sizes = self._sizes(tile)
-        kept = (each for each in self._factors if not self._is_copied(each, sizes))
-        return sum(each.words(sizes, self._facts) for each in kept)
+        key = tile.of_block, tile.depth
+        if key not in self._held:
+            sizes = self._sizes(tile)
+            kept = (each for each in self._factors if not self._is_copied(each, sizes))
+            self._held[key] = sum(each.words(sizes, self._facts) for each in kept)
+        return self._held[key]
 
     def _stored_bytes(self, tile: WarpTile) -> int:
         """Return the bytes of a block's results, which have at most one word."""
