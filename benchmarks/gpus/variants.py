@@ -55,7 +55,7 @@ VARIANTS = {
     "cooperation": Variant("without cooperative fetching", without_rule="gpu-shared-tile"),
     "winograd": Variant("without Winograd", without_pass="winograd"),
     "split-k": Variant("without split-K", choice={"parts": 1}),
-    "ahead": Variant("without fetching ahead", choice={"ahead": 0}),
+    "ahead": Variant("without fetching ahead", choice={"ahead": 0, "stages": 1}),
 }
 
 
