@@ -145,9 +145,8 @@ def _only_fills(op: loop.ForOp) -> bool:
             alloc = inner.memref.owner
             if isinstance(alloc, loop.AllocOp) and alloc.scope.data.is_shared:
                 return False
-        elif isinstance(inner, loop.BarrierOp | loop.IntrinOp):
-            return False
-        elif isinstance(inner, loop.ForOp) and loop.is_thread(inner):
+        is_thread = isinstance(inner, loop.ForOp) and loop.is_thread(inner)
+        if is_thread or isinstance(inner, loop.BarrierOp | loop.IntrinOp):
             return False
     return True
 

@@ -25,6 +25,9 @@ SPACE = 8
 """Padding of rows of shared tiles in elements: the row stride is an odd multiple of 16 bytes, so
 that eight rows are in different banks."""
 
+SHARED_STORE = 2
+"""Loads of single elements that take as long as a load that is stored by itself."""
+
 MOST_HELD = 16
 """Maximum words that a thread holds in registers before storing them to a second buffer."""
 
@@ -188,6 +191,9 @@ class WarpTileCosts:
         fetched, held = self._fetched_words(tile), self._held_words(tile)
         # Asynchronous copies take bandwidth, and hardly any time of the threads.
         started = fetched - held if tile.stages > 1 else 0.0
+        # Loads of a thread: of single elements, which share index arithmetic and stores, and of
+        # vectors that are not copied asynchronously.
+        copies = parts * (held / SHARED_STORE + (fetched - held - started) / facts.words) / threads
         blocks, values, shared = self.blocks(tile), self.values(tile), self.shared_bytes(tile)
         resident = facts.resident(blocks, threads, values, shared)
         independent = max(prod(tile.fragments) / PIPELINED, 1)
@@ -199,7 +205,7 @@ class WarpTileCosts:
             blocks=blocks,
             threads=threads,
             operations=parts * (multiplying + started * ISSUE / threads + PART),
-            copied=parts * (fetched - started) * WORD,
+            copies=copies,
             far=parts * started * WORD,
             in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
             # Threads wait twice for each part, and once if other parts are in other buffers.
@@ -208,12 +214,12 @@ class WarpTileCosts:
             shared=shared,
             independent=independent,
         )
-        # While a block waits for its first part, and stores its results, only others compute.
+        # While a block waits for its first part, loads elements and stores results, others compute.
         alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate
+        alone += copies * facts.copy_step / facts.in_flight
         if tile.stages == 1:
-            # The loads of each part, as many as registers hold, wait until the previous are used.
-            turns = ceil(fetched / threads / MOST_HELD)
-            alone += facts.latency * (parts * turns - 1)
+            # The loads of each part wait until the previous one is used.
+            alone += facts.latency * (parts - 1)
         cycles = facts.launch(work)
         # Parts in flight even out the times that copies take.
         shown = min(cycles.computing, cycles.loading) / (2 * tile.stages)
