@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import ceil, prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tcopt.dialects.intrinsics import Intrinsic
 from tcopt.dialects.loop.analysis import buffer_shape
@@ -13,6 +18,7 @@ from tcopt.schedules.analysis.patterns import BlockPattern, access_bits
 from tcopt.schedules.rules.gpu.tensor_core_roles import Factor, WarpRoles, dim_alone, parts_of
 from tcopt.schedules.rules.gpu.warp_copy import with_spare_places
 from tcopt.schedules.rules.operands import BYTE
+from tcopt.support.arithmetic.columns import ceil_div, least, most, where
 from tcopt.support.machines.thread_blocks import (
     ADDRESSES,
     WORD,
@@ -75,19 +81,19 @@ class WarpTile:
     steps: int
     stages: int = 1
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int, int]:
         """Rows, columns and depth of a product."""
         (rows, columns), (_, depth) = self.mma.operands[0].shape, self.mma.operands[1].shape
         return rows, columns, depth
 
-    @property
+    @cached_property
     def of_warp(self) -> tuple[int, int, int]:
         """Rows, spans and columns of a warp."""
         rows, columns, _ = self.shape
         return self.fragments[0] * rows, self.fragments[1], self.fragments[2] * columns
 
-    @property
+    @cached_property
     def of_block(self) -> tuple[int, int, int]:
         """Rows, spans and columns of a block."""
         rows, spans, columns = (n * w for n, w in zip(self.of_warp, self.warps, strict=True))
@@ -107,6 +113,25 @@ class WarpTile:
         )
 
 
+class _Fetched(NamedTuple):
+    """What a block fetches of an operand for a part of the sums.
+
+    Attributes:
+        reach: extents in shared memory.
+        copied: extents that are copied.
+        lanes: adjacent elements that are copied at once.
+        is_copied: whether asynchronously.
+        words: words that are fetched; a separately copied element counts as one.
+    """
+
+    factor: Factor
+    reach: Sequence[int]
+    copied: Sequence[int]
+    lanes: int
+    is_copied: bool
+    words: float
+
+
 class WarpTileCosts:
     """Cost model for tiles of a contraction."""
 
@@ -119,8 +144,9 @@ class WarpTileCosts:
         self._places = prod(pattern.extents[v] for v in self._inner)
         self._factors = roles.left, roles.right
         self._depth = pattern.extents[roles.depth] // parts
-        self._words: dict[object, float] = {}
-        self._held: dict[object, float] = {}
+        variables = parts_of(pattern)
+        self._deep = [dim_alone(each.term, roles.depth, variables) for each in self._factors]
+        self._fetches: dict[object, Sequence[_Fetched]] = {}
         self._bytes: dict[object, tuple[int, int]] = {}
         tiled = {roles.rows, roles.columns, roles.spans}
         self._blocks = parts * prod(pattern.extents[v] for v in pattern.spatial if v not in tiled)
@@ -177,29 +203,43 @@ class WarpTileCosts:
 
     def time(self, tile: WarpTile) -> float:
         """Estimate the cycles of the launch."""
-        facts, parts = self._facts, ceil(self._depth / tile.depth)
-        terms = tile.steps * self._places
-        height, width, depth = tile.shape
-        down, along, across = tile.fragments
-        lanes, threads = facts.warp, prod(tile.warps) * facts.warp
+        return float(self.times([tile])[0])
+
+    def times(self, tiles: Sequence[WarpTile]) -> NDArray[np.float64]:
+        """Estimate the cycles of the launch with each of some tiles."""
+        facts, lanes = self._facts, self._facts.warp
+
+        def column(value: Callable[[WarpTile], float]) -> NDArray[np.float64]:
+            return np.fromiter(map(value, tiles), np.float64, len(tiles))
+
+        height, width, depth = np.array([tile.shape for tile in tiles], np.float64).T
+        down, along, across = np.array([tile.fragments for tile in tiles], np.float64).T
+        warps, stages = column(lambda tile: prod(tile.warps)), column(lambda tile: tile.stages)
+        steps, threads, matrices = (
+            column(lambda tile: tile.steps),
+            warps * lanes,
+            down * along * across,
+        )
+        parts, terms = ceil_div(self._depth, steps * depth), steps * self._places
         # Cost of a product per lane, and of the words that each lane loads of both factors.
         product = height * width * depth / lanes / facts.matrix_rate
-        products = prod(tile.fragments) * (product + INSTRUCTION)
+        products = matrices * (product + INSTRUCTION)
         words = (down * height + along * across * width) * depth / lanes / 2
         loads = words * WORD * facts.multiply_adds / facts.near_rate
-        longer, shorter = max(products, loads), min(products, loads)
-        fetched, held = self._fetched_words(tile), self._held_words(tile)
+        longer, shorter = most(products, loads), least(products, loads)
+        fetched, held = column(self._fetched_words), column(self._held_words)
         # Asynchronous copies take bandwidth, and hardly any time of the threads.
-        started = fetched - held if tile.stages > 1 else 0.0
+        started = where(stages > 1, fetched - held, 0.0)
         # Loads of a thread: of single elements, which share index arithmetic and stores, and of
         # vectors that are not copied asynchronously.
         copies = parts * (held / SHARED_STORE + (fetched - held - started) / facts.words) / threads
-        blocks, values, shared = self.blocks(tile), self.values(tile), self.shared_bytes(tile)
+        blocks, values, shared = (
+            column(each) for each in (self.blocks, self.values, self.shared_bytes)
+        )
         resident = facts.resident(blocks, threads, values, shared)
-        independent = max(prod(tile.fragments) / PIPELINED, 1)
-        warps = prod(tile.warps) * resident
-        idle = ceil(warps / PARTITIONS) * PARTITIONS / warps
-        idle /= min(facts.exposed(threads * resident * independent), idle)
+        independent = most(matrices / PIPELINED, 1)
+        idle = ceil_div(warps * resident, PARTITIONS) * PARTITIONS / (warps * resident)
+        idle = idle / least(facts.exposed(threads * resident * independent), idle)
         multiplying = terms * (longer + shorter / OVERLAP) * idle
         work = LaunchWork(
             blocks=blocks,
@@ -207,23 +247,22 @@ class WarpTileCosts:
             operations=parts * (multiplying + started * ISSUE / threads + PART),
             copies=copies,
             far=parts * started * WORD,
-            in_flight=max(tile.stages - 1, 1) * fetched * WORD / threads,
+            in_flight=most(stages - 1, 1) * fetched * WORD / threads,
             # Threads wait twice for each part, and once if other parts are in other buffers.
-            barriers=parts * (0.5 if tile.stages > 1 else 1.0),
+            barriers=parts * where(stages > 1, 0.5, 1.0),
             values=values,
             shared=shared,
             independent=independent,
         )
         # While a block waits for its first part, loads elements and stores results, others compute.
-        alone = facts.latency + (fetched * WORD + self._stored_bytes(tile)) / facts.far_rate
-        alone += copies * facts.copy_step / facts.in_flight
-        if tile.stages == 1:
-            # The loads of each part wait until the previous one is used.
-            alone += facts.latency * (parts - 1)
+        alone = facts.latency + (fetched * WORD + column(self._stored_bytes)) / facts.far_rate
+        alone = alone + copies * facts.copy_step / facts.in_flight
+        # Without other buffers, the loads of each part wait until the previous one is used.
+        alone = alone + where(stages == 1, facts.latency * (parts - 1), 0)
         cycles = facts.launch(work)
         # Parts in flight even out the times that copies take.
-        shown = min(cycles.computing, cycles.loading) / (2 * tile.stages)
-        return cycles.total + shown + facts.rounds(blocks) * alone / resident
+        shown = least(cycles.computing, cycles.loading) / (2 * stages)
+        return np.asarray(cycles.total + shown + facts.rounds(blocks) * alone / resident)
 
     def blocks(self, tile: WarpTile) -> int:
         """Return the number of blocks of the launch."""
@@ -240,60 +279,62 @@ class WarpTileCosts:
 
     def _slot_bytes(self, tile: WarpTile) -> tuple[int, int]:
         """Return the bytes of a part of the operands: copied asynchronously, and by registers."""
-        key = tile.of_block, tile.depth, prod(tile.warps)
+        warps = prod(tile.warps)
+        key = tile.of_block, tile.depth, warps
         if key not in self._bytes:
-            sizes, total = self._sizes(tile), [0, 0]
-            for factor in self._factors:
-                total[not self._is_copied(factor, sizes)] += self._bytes_of(factor, sizes, tile)
+            total = [0, 0]
+            for part in self._fetched(tile):
+                total[not part.is_copied] += self._bytes_of(part, warps)
             self._bytes[key] = total[0], total[1]
         return self._bytes[key]
 
-    def _bytes_of(self, factor: Factor, sizes: Mapping[int, int], tile: WarpTile) -> int:
-        reach = factor.reach(sizes)
-        # Elements beyond the end of the operand are not copied, except along the depth.
-        depth = dim_alone(factor.term, self._roles.depth, parts_of(self._pattern))
-        ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
-        copied = [n if dim == depth else min(n, end) for dim, (n, end) in ends]
+    def _bytes_of(self, part: _Fetched, warps: int) -> int:
+        factor, reach, copied = part.factor, list(part.reach), part.copied
         moving = [dim for dim, size in enumerate(copied) if size > 1]
-        lanes = factor.lanes(copied[-1], self._facts)
         extents = [copied[dim] for dim in moving]
         last = factor.order[-1]
         deep = moving.index(last) if not factor.in_order and last in moving else None
-        whole = with_spare_places(extents, prod(tile.warps), self._facts.warp, lanes, deep)
+        whole = with_spare_places(extents, warps, self._facts.warp, part.lanes, deep)
         for dim, extent in zip(moving, whole, strict=True):
             reach[dim] = max(reach[dim], extent)
         row = reach[last]
         row += (SPACE - row) % (2 * SPACE)
         return prod(reach) // reach[last] * row * access_bits(factor.term) // BYTE
 
-    def _is_copied(self, factor: Factor, sizes: Mapping[int, int]) -> bool:
-        """Whether an operand is copied to shared memory asynchronously, in whole words."""
-        lanes = factor.lanes(factor.reach(sizes)[-1], self._facts)
-        return self._facts.copies_async and lanes * access_bits(factor.term) >= WORD_BITS
-
     def _held_words(self, tile: WarpTile) -> float:
         """Return the words that pass through registers of a block's threads for a part."""
-        key = tile.of_block, tile.depth
-        if key not in self._held:
-            sizes = self._sizes(tile)
-            kept = (each for each in self._factors if not self._is_copied(each, sizes))
-            self._held[key] = sum(each.words(sizes, self._facts) for each in kept)
-        return self._held[key]
-
-    def _stored_bytes(self, tile: WarpTile) -> int:
-        """Return the bytes of a block's results, which have at most one word."""
-        return prod(tile.of_block) * WORD
+        return sum(part.words for part in self._fetched(tile) if not part.is_copied)
 
     def _fetched_words(self, tile: WarpTile) -> float:
         """Return the words that a block fetches for a part of the sums.
 
         A separately copied element counts as one word.
         """
+        return sum(part.words for part in self._fetched(tile))
+
+    def _fetched(self, tile: WarpTile) -> Sequence[_Fetched]:
+        """Return what a block fetches of each operand for a part of the sums."""
         key = tile.of_block, tile.depth
-        if key not in self._words:
+        if key not in self._fetches:
             sizes = self._sizes(tile)
-            self._words[key] = sum(each.words(sizes, self._facts) for each in self._factors)
-        return self._words[key]
+            each = zip(self._factors, self._deep, strict=True)
+            self._fetches[key] = [self._fetch(factor, deep, sizes) for factor, deep in each]
+        return self._fetches[key]
+
+    def _fetch(self, factor: Factor, deep: int | None, sizes: Mapping[int, int]) -> _Fetched:
+        reach, facts = factor.reach(sizes), self._facts
+        # Elements beyond the end of the operand are not copied, except along the depth.
+        ends = enumerate(zip(reach, buffer_shape(factor.term.buffer), strict=True))
+        copied = [n if dim == deep else min(n, end) for dim, (n, end) in ends]
+        # Copies are asynchronous in whole words.
+        whole = factor.lanes(reach[-1], facts) * access_bits(factor.term) >= WORD_BITS
+        words = factor.words(sizes, facts)
+        lanes = factor.lanes(copied[-1], facts)
+        return _Fetched(factor, reach, copied, lanes, facts.copies_async and whole, words)
+
+    def _stored_bytes(self, tile: WarpTile) -> int:
+        """Return the bytes of a block's results, which have at most one word."""
+        return prod(tile.of_block) * WORD
 
     def _sizes(self, tile: WarpTile) -> dict[int, int]:
         """Return the size of a block along variables in a part of the reduction."""
@@ -331,10 +372,10 @@ def choose_warp_tile(
         parts: parts of each sum, which separate blocks compute (`split_sum.py`).
     """
     costs = WarpTileCosts(pattern, roles, facts, parts)
-    best: tuple[float, int] | None = None
-    chosen: WarpTile | None = None
-    for tile in costs.candidates(mmas):
-        order = costs.time(tile), prod(tile.warps)
-        if (best is None or order < best) and costs.fits(tile):
-            best, chosen = order, tile
-    return None if best is None or chosen is None else (chosen, best[0])
+    tiles = [tile for tile in costs.candidates(mmas) if costs.fits(tile)]
+    if not tiles:
+        return None
+    times = costs.times(tiles)
+    warps = np.array([prod(tile.warps) for tile in tiles])
+    best = int(np.lexsort((warps, times))[0])
+    return tiles[best], float(times[best])
