@@ -44,13 +44,16 @@ class Grouping:
         return all(len(groups) == self.ranks[holder] for holder, groups in self.groups.items())
 
 
-def find_grouping(function: FuncOp, *, rows_only: bool = False) -> Grouping:
+def find_grouping(
+    function: FuncOp, *, keeps_axes: bool = False, rows_only: bool = False
+) -> Grouping:
     """Return the coarsest grouping that is valid for every stage of a function without empty axes.
 
     Args:
-        rows_only: merge only the two innermost axes of tensors, and drop no axis.
+        keeps_axes: drop no axis of extent 1.
+        rows_only: merge only the two innermost axes of tensors.
     """
-    return _Finder(function, rows_only).run()
+    return _Finder(function, keeps_axes, rows_only).run()
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class _Axis:
 
 
 class _Finder:
-    def __init__(self, function: FuncOp, rows_only: bool):
+    def __init__(self, function: FuncOp, keeps_axes: bool, rows_only: bool):
         self.stages = function.stages
         self.extents: dict[Holder, tuple[int, ...]] = {}
         for argument in function.tensor_arguments:
@@ -72,11 +75,13 @@ class _Finder:
             if stage.is_reduction:
                 self.extents[stage] = stage.reduction_extents
         self.reads = [op for s in self.stages for op in s.body.block.ops if isinstance(op, ReadOp)]
-        self.kept = {h: [p for p, n in enumerate(e) if n != 1] for h, e in self.extents.items()}
+        self.kept = {
+            h: [p for p, n in enumerate(e) if n != 1 or keeps_axes] for h, e in self.extents.items()
+        }
         self.split: set[tuple[Holder, int]] = set()
         """Pairs that cannot be merged, by the position of the outer axis."""
         if rows_only:
-            self._keep_outer_axes()
+            self._separate_outer_axes()
 
     def run(self) -> Grouping:
         self._keep_padded_points()
@@ -98,10 +103,9 @@ class _Finder:
             result.ranks[holder] = len(self.extents[holder])
         return result
 
-    def _keep_outer_axes(self) -> None:
-        """Keep all axes, and separate those outside of the two innermost ones."""
+    def _separate_outer_axes(self) -> None:
+        """Separate axes outside of the two innermost ones."""
         for holder, extents in self.extents.items():
-            self.kept[holder] = list(range(len(extents)))
             inner = len(extents) - 2 if isinstance(holder, SSAValue) else len(extents)
             self.split |= {(holder, place) for place in range(inner)}
 

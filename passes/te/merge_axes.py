@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.passes import ModulePass
 
 from tcopt.dialects.graph.core.types import shape_of
+from tcopt.dialects.target import target_facts_of
 from tcopt.dialects.target.interface import places_data
 from tcopt.dialects.te import ComputeOp, FuncOp
 from tcopt.passes.te.axis_groups import find_grouping
@@ -28,8 +29,9 @@ class MergeAxesPass(ModulePass):
 
     Rows become longer, so that vectors are filled and indices need no division, and functions over
     different shapes become equal. In functions with a contraction, only the two innermost axes are
-    merged, and in functions with constant tables none, because schedules need the axes. On targets
-    whose programs manage memories, functions without a contraction are not changed, because entries
+    merged, and in functions with constant tables none, because schedules need the axes; if the
+    function is one matrix product for threads, all its rows are. On targets whose programs manage
+    memories, functions without a contraction are not changed, because entries
     of these memories have a fixed number of elements. The host function gets views with the new
     shapes.
 
@@ -58,11 +60,17 @@ class MergeAxesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         changed: dict[str, FunctionType] = {}
         sizes: dict[str, RenumberedSizes] = {}
+        target = target_facts_of(op)
+        threads = target is not None and target.lanes_are_threads
         for function in tuple(op.ops):
             if not isinstance(function, FuncOp) or not _may_change(function):
                 continue
             sums = any(_is_contraction(stage) for stage in function.stages)
-            grouping = find_grouping(function, rows_only=sums)
+            grouping = find_grouping(
+                function,
+                keeps_axes=sums,
+                rows_only=sums and not (threads and _is_product(function)),
+            )
             if (places_data(function) and not sums) or grouping.is_trivial:
                 continue
             new = regroup(function, grouping)
@@ -79,6 +87,12 @@ def _may_change(function: FuncOp) -> bool:
     extents = [n for stage in function.stages for n in stage.all_extents]
     extents += [n for argument in function.tensor_arguments for n in shape_of(argument)]
     return 0 not in extents and not any(uses_table(stage) for stage in function.stages)
+
+
+def _is_product(function: FuncOp) -> bool:
+    """Whether the only reduction of a function is a sum of products along one axis."""
+    reductions = [stage for stage in function.stages if stage.is_reduction]
+    return len(reductions) == 1 and len(reductions[0].reduction_extents) == 1
 
 
 def _is_contraction(stage: ComputeOp) -> bool:

@@ -145,3 +145,25 @@ te.func @in_entries(%x: tensor<8x16xi8>) -> tensor<8x16xi32> attributes {tcopt.t
   }
   te.return %c : tensor<8x16xi32>
 }
+
+// -----
+
+// All rows of a matrix product are one axis for threads.
+// CHECK-LABEL: te.func @rows(%x: tensor<1120x16xf32>, %w: tensor<16x8xf32>, %b: tensor<8xf32>) -> tensor<1120x8xf32> {
+module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128>} {
+te.func @rows(%x: tensor<35x32x16xf32>, %w: tensor<16x8xf32>, %b: tensor<8xf32>) -> tensor<35x32x8xf32> {
+  %m = te.compute "m" [%i = 35, %j = 32, %n = 8] reduce [%k = 16] sum : tensor<35x32x8xf32> {
+    %0 = te.read %x[%i, %j, %k] : tensor<35x32x16xf32>
+    %1 = te.read %w[%k, %n] : tensor<16x8xf32>
+    %2 = arith.mulf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  %y = te.compute "y" [%i = 35, %j = 32, %n = 8] : tensor<35x32x8xf32> {
+    %0 = te.read %m[%i, %j, %n] : tensor<35x32x8xf32>
+    %1 = te.read %b[%n] : tensor<8xf32>
+    %2 = arith.addf %0, %1 : f32
+    te.yield %2 : f32
+  }
+  te.return %y : tensor<35x32x8xf32>
+}
+}
