@@ -30,6 +30,8 @@
 // KERNEL-COUNT-4: simt.mma_sync
 // KERNEL-NOT:  simt.mma_sync
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
+sched.sequence @product_schedule for @product attributes {rule = "gpu-tensor-core-tile", choice = {product = "mma_m16n8k16_f16", down = 1 : i64, warps_down = 1 : i64, along = 1 : i64, warps_along = 1 : i64, across = 2 : i64, warps_across = 2 : i64, steps = 2 : i64, stages = 2 : i64, parts = 1 : i64}} {
+}
 te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32>) -> tensor<40x32xf32> {
   %m = te.compute "product" [%i = 40, %j = 32] reduce [%k = 64] sum : tensor<40x32xf32> {
     %0 = te.read %x[%i, %k] : tensor<40x64xf16>
@@ -72,6 +74,8 @@ te.func @product(%x: tensor<40x64xf16>, %w: tensor<64x32xf16>, %b: tensor<32xf32
 // KERNEL:      func.func private @convolution(
 // KERNEL-COUNT-18: simt.mma_sync
 module attributes {tcopt.target = #target.gpu<api = "cuda", arch = "sm_80", features = "ptx78,mma_f16,mma_s8,mma_bf16,ldmatrix", warp = 32, max_threads = 256, registers = 128, shared = 32768, vector_bits = 128, cores = 1>} {
+sched.sequence @convolution_schedule for @convolution attributes {rule = "gpu-tensor-core-tile", choice = {product = "mma_m16n8k8_f16", down = 1 : i64, warps_down = 1 : i64, along = 2 : i64, warps_along = 4 : i64, across = 1 : i64, warps_across = 1 : i64, steps = 1 : i64, stages = 2 : i64, parts = 1 : i64}} {
+}
 te.func @convolution(%x: tensor<1x32x8x8xf16>, %w: tensor<32x32x3x3xf16>) -> tensor<1x32x8x8xf32> {
   %p = te.compute "pad" [%n = 1, %c = 32, %y = 10, %x_ = 10] : tensor<1x32x10x10xf16> {
     %0 = te.read %x[%n, %c, %y - 1, %x_ - 1] else 0.0 : tensor<1x32x8x8xf16>
