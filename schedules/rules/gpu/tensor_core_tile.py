@@ -98,7 +98,7 @@ class TensorCoreTiles:
             return Declined("no tile fits shared memory, threads and registers")
         parts, tile, time = chosen
         other = shared_tile_time(pattern, facts)
-        if other is not None and other * CLEARLY <= time:
+        if other is not None and CLEARLY * (other + facts.start) <= time + facts.start:
             return Declined(
                 f"tiles of matrices are estimated to take {time / other:.1f} times as long as "
                 "those of single elements"
