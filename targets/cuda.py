@@ -33,6 +33,7 @@ def _cuda(
     core_threads: int,
     core_shared: int,
     dynamic_shared: int,
+    megahertz: int,
 ) -> GpuTargetAttr:
     from tcopt.dialects.target import GpuTargetAttr
 
@@ -53,6 +54,7 @@ def _cuda(
         dynamic_shared=dynamic_shared << 10,
         matrix_rate=matrix_rate,
         start=2200,
+        megahertz=megahertz,
     )
 
 
@@ -64,6 +66,7 @@ _COLUMNS = (
     "core_threads",
     "core_shared",
     "dynamic_shared",
+    "megahertz",
 )
 
 
@@ -72,12 +75,12 @@ def _devices() -> Mapping[str, GpuTargetAttr]:
     turing = f"{volta},mma_s8,ldmatrix"
     ampere = f"{turing},mma_bf16,mma_tf32,cp_async"
     devices = {
-        "sm_70": (volta, 80, 64, 8, 588, 2048, 96, 96),
-        "sm_75": (turing, 72, 64, 8, 380, 1024, 64, 64),
-        "sm_80": (ampere, 108, 64, 16, 1103, 2048, 164, 163),
-        "sm_86": (ampere, 84, 128, 4, 541, 1536, 100, 99),
-        "sm_89": (ampere, 128, 128, 4, 400, 1536, 100, 99),
-        "sm_90": (ampere, 132, 128, 10, 1692, 2048, 228, 227),
+        "sm_70": (volta, 80, 64, 8, 588, 2048, 96, 96, 1530),
+        "sm_75": (turing, 72, 64, 8, 380, 1024, 64, 64, 1770),
+        "sm_80": (ampere, 108, 64, 16, 1103, 2048, 164, 163, 1410),
+        "sm_86": (ampere, 84, 128, 4, 541, 1536, 100, 99, 1730),
+        "sm_89": (ampere, 128, 128, 4, 400, 1536, 100, 99, 2520),
+        "sm_90": (ampere, 132, 128, 10, 1692, 2048, 228, 227, 1980),
     }
     return {
         arch: _cuda(arch, features, **dict(zip(_COLUMNS, numbers, strict=True)))
@@ -90,11 +93,11 @@ DEVICES: Registry[str, GpuTargetAttr] = Registry("CUDA device", _devices, in_key
 
 `shared` is the static limit of a kernel; up to `dynamic_shared` bytes are requested at launch. All
 devices allow 255 registers per thread. `cores` is the number of multiprocessors of the largest
-device of an architecture, and the memory rate is its bandwidth divided by its boost clock. The
-per-core numbers come from the tables "Technical Specifications per Compute Capability" and
-"Arithmetic Instructions" of NVIDIA's CUDA C++ Programming Guide; the matrix rate is that of dense
-f16 products accumulated in f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that of
-`wgmma`. `start` was measured on an H200: 1.1 us from one empty launch of a graph to the next.
+device of an architecture, `megahertz` its boost clock, and the memory rate its bandwidth divided by
+that. The per-core numbers come from the tables "Technical Specifications per Compute Capability"
+and "Arithmetic Instructions" of NVIDIA's CUDA C++ Programming Guide; the matrix rate is that of
+dense f16 products accumulated in f32. For `sm_90` it is the rate of `mma.sync`, about 60 % of that
+of `wgmma`. `start` was measured on an H200: 1.1 us from one empty launch of a graph to the next.
 """
 
 

@@ -118,6 +118,17 @@ def attention(heads: int, tokens: int, width: int) -> ModelProto:
     return net.model(**{attend(net, q, k, v, (1, tokens, heads * width), width): merged})
 
 
+def batched_layer(
+    batch: int, size: int, channels_in: int, channels_out: int, kernel: int, stride: int
+) -> ModelProto:
+    """A convolution with its bias."""
+    net = Network("batched_layer")
+    x = net.input("x", [batch, channels_in, size, size])
+    out = (size - 1) // stride + 1
+    y = net.conv(x, channels_in, channels_out, kernel, stride)
+    return net.model(**{y: [batch, channels_out, out, out]})
+
+
 def convolution_and(size: int, channels: int, groups: int) -> ModelProto:
     """A convolution with its bias, batch norm and ReLU."""
     net = Network("convolution_and")

@@ -74,7 +74,7 @@ def prepare(item: Item, target: str, workers: int | None = None) -> Prepared:
     try:
         model = item.model()
         start = time.perf_counter()
-        made.program = _compiled(model, item, target, workers)
+        made.program = compiled(model, item, target, workers)
         made.seconds = time.perf_counter() - start
         made.moved = _moved(made.program)
         made.flops = evaluate(contraction_flops(model.SerializeToString(), NO_OPTIONS), {})
@@ -116,7 +116,8 @@ class _VariantOptions(CompileOptions):
         return self.variant.phases(super().phases)
 
 
-def _compiled(model: ModelProto, item: Item, target: str, workers: int | None) -> DeviceProgram:
+def compiled(model: ModelProto, item: Item, target: str, workers: int | None) -> DeviceProgram:
+    """Compile a model as an item says."""
     variant = VARIANTS[item.variant]
     # Changed rules are those of this process, and no cache knows of them.
     options = _VariantOptions(

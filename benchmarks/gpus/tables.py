@@ -85,8 +85,8 @@ def _machine(rows: Mapping[str, Row]) -> str:
         f" cores; {peers or 'no peers'}. Times are microseconds of a run in the device's memory,"
         " medians of rounds. *Bound* is the time that the measured roofs allow for the operations"
         " and bytes of a case, as a part of ours. A ratio is the time of a peer over ours: above 1,"
-        " ours is faster."
-    )
+        f" ours is faster. {facts.get('note', '')}"
+    ).rstrip()
 
 
 def _roof_table(rows: Mapping[str, Row]) -> str:
