@@ -1,4 +1,7 @@
-"""The pass `pair-row-exchanges`, which lets one instruction load the fragments of two."""
+"""The pass `pair-row-exchanges`, which lets one instruction load the fragments of two.
+
+A walk by hand: which exchanges can be combined depends on the addresses of all in a block.
+"""
 
 from __future__ import annotations
 
