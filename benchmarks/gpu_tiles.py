@@ -18,8 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -34,12 +32,11 @@ from gpus.cases import batched_layer, dense, product
 from gpus.items import Item, feeds_of
 from gpus.prepare import compiled, describe
 from gpus.rows import Rows, read_rows
+from gpus.variants import Look, watching
 from md_tables import markdown
 from saved import FOLDER
 from suites import conv
 from tcopt.runtime.device.cuda import cuda_device
-from tcopt.schedules.passes import schedule
-from tcopt.schedules.rules import rule as rules
 from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.tools.benchmarking.report import geometric_mean
 from tcopt.tools.command_line.cli import ArgumentParser, run_tool
@@ -52,8 +49,6 @@ LOWEST, RANDOM, DRAWN = 20, 16, 3000
 """Measured tiles of a workload: those with the lowest estimates, and others, of as many drawn."""
 ROUND_S, ROUNDS = 0.004, 3
 RULES = {"f32": "gpu-shared-tile", "f16": "gpu-tensor-core-tile"}
-
-Look = Callable[[Space], Choice | None]
 
 
 def workloads() -> Iterator[Item]:
@@ -78,41 +73,9 @@ def workloads() -> Iterator[Item]:
             yield Item("tiles", name, build, "", dtype, variant=variant)
 
 
-@dataclass(frozen=True)
-class _Watched:
-    """A rule whose spaces are passed to a function, which may return another default."""
-
-    rule: Any
-    look: Look
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.rule, name)
-
-    def space(self, sch: Any, facts: Any) -> Any:
-        found = self.rule.space(sch, facts)
-        if isinstance(found, Space) and (choice := self.look(found)) is not None:
-            kept = dict(choice)
-            found.default = lambda: kept  # type: ignore[method-assign]
-        return found
-
-
-@contextmanager
-def _watching(name: str, look: Look) -> Iterator[None]:
-    every = rules.rules_for
-
-    def changed(kind: str) -> tuple[Any, ...]:
-        return tuple(_Watched(each, look) if each.name == name else each for each in every(kind))
-
-    schedule.rules_for = changed
-    try:
-        yield
-    finally:
-        schedule.rules_for = every
-
-
 def compile_watched(item: Item, look: Look) -> Any:
     """Compile a workload; `look` gets the space of its rule, and may return a choice."""
-    with _watching(RULES[item.dtype], look):
+    with watching(look, RULES[item.dtype]):
         return compiled(item.model(), item, TARGET, 0)
 
 

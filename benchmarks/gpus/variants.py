@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tcopt.schedules.passes import schedule
 from tcopt.schedules.rules import rule as rules
 from tcopt.schedules.rules.rule import AnyRule, Declined
-from tcopt.schedules.spaces.space import Space
+from tcopt.schedules.spaces.space import Choice, Space
 from tcopt.support.errors import InputError
 from tcopt.support.pipelines.phases import Phase, configured
+
+Look = Callable[[Space], Choice | None]
+"""What sees a space, and may return another default for it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Variant:
         if self.without_rule:
             return _changed(lambda found: [r for r in found if r.name != self.without_rule])
         if self.choice:
-            return _changed(lambda found: [_choosing(rule, self.choice) for rule in found])
+            return watching(partial(_choosing, changed=self.choice))
         return nullcontext()
 
 
@@ -59,30 +63,44 @@ VARIANTS = {
 }
 
 
-def _choosing(rule: Any, choice: Mapping[str, int]) -> Any:
-    return _Choosing(rule, choice) if hasattr(rule, "space") else rule
+def _choosing(space: Space, changed: Mapping[str, int]) -> Choice | None:
+    """Return the default of a space with other values of the knobs that it has."""
+    own = {knob.name: changed[knob.name] for knob in space.knobs if knob.name in changed}
+    return {**space.default(), **own} if own else None
 
 
-class _Choosing:
-    """A rule whose default has other values of some knobs."""
+@dataclass(frozen=True)
+class _Watched:
+    """A rule whose spaces are passed to a function, which may return another default."""
 
-    def __init__(self, rule: Any, choice: Mapping[str, int]):
-        self._rule, self._choice = rule, choice
+    rule: Any
+    look: Look
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._rule, name)
+        return getattr(self.rule, name)
 
     def space(self, sch: Any, facts: Any) -> Space | Declined | None:
-        found = self._rule.space(sch, facts)
-        if not isinstance(found, Space):
-            return found
-        changed = {k.name: self._choice[k.name] for k in found.knobs if k.name in self._choice}
-        if changed:
-            choice = {**found.default(), **changed}
-            if not found.is_valid(choice):
-                raise InputError(f"{self._rule.name} has no schedule with {changed}")
-            found.default = lambda: choice  # type: ignore[method-assign]
+        found = self.rule.space(sch, facts)
+        if isinstance(found, Space) and (choice := self.look(found)) is not None:
+            kept = dict(choice)
+            if not found.is_valid(kept):
+                raise InputError(f"{self.rule.name} has no schedule with {kept}")
+            found.default = lambda: kept  # type: ignore[method-assign]
         return found
+
+
+def watching(look: Look, name: str = "") -> AbstractContextManager[None]:
+    """Pass the spaces of rules to a function, which may return another default.
+
+    Args:
+        name: of the rule; otherwise of all rules that have spaces.
+    """
+
+    def watched(rule: Any) -> Any:
+        is_watched = rule.name == name if name else hasattr(rule, "space")
+        return _Watched(rule, look) if is_watched else rule
+
+    return _changed(lambda found: [watched(rule) for rule in found])
 
 
 @contextmanager

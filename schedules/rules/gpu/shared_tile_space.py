@@ -29,7 +29,7 @@ from tcopt.schedules.spaces.space import (
 from tcopt.support.arithmetic.columns import ceil_div, is_column
 from tcopt.support.machines.thread_blocks import ThreadBlocks
 
-_Ask = Callable[[TileCosts, SharedTile, ThreadBlocks], Column]
+_Ask = Callable[[TileCosts, SharedTile], Column]
 
 
 class SharedTileSpace(Space):
@@ -153,13 +153,13 @@ class SharedTileSpace(Space):
     def _by_parts(self, k: Point, ask: _Ask) -> Column:
         """Evaluate the cost model for each number of parts, on the choices with this number."""
         if not is_column(k.parts):
-            return ask(self._costs_of(int(k.parts)), self.tile(k), self.facts)
+            return ask(self._costs_of(int(k.parts)), self.tile(k))
         found = np.zeros(len(k.parts))
         names = ("rows", "spans", "columns", "down", "across", "steps")
         for parts in np.unique(np.asarray(k.parts, np.int64)).tolist():
             own = k.parts == parts
             some = Point({name: getattr(k, name)[own] for name in names})
-            found[own] = ask(self._costs_of(parts), self.tile(some), self.facts)
+            found[own] = ask(self._costs_of(parts), self.tile(some))
         return found.astype(bool) if ask is _fits else found
 
     def _time(self, costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
