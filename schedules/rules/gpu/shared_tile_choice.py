@@ -246,10 +246,11 @@ class TileCosts:
             if is_reduced:
                 terms = terms * size
                 parts = parts * ceil_div(extent, size)
-        loads = tile.rows + tile.spans * tile.columns / tile.lanes
+        across = tile.spans * tile.columns / tile.lanes
+        loads = tile.rows + across
         # Terms of a row that are adjacent are loaded as vectors.
         whole = self._has_adjacent_terms & (tile.steps % facts.words == 0)
-        near = tile.rows / where(whole, facts.words, 1) + tile.spans * tile.columns / tile.lanes
+        near = tile.rows / where(whole, facts.words, 1) + across
         near = near * where(tile.across & (tile.across - 1) == 0, 1.0, UNPAIRED)
         copies = parts * self.copies(tile) / tile.threads
         work = LaunchWork(

@@ -96,10 +96,11 @@ class SharedTileSpace(Space):
         columns = (k.columns * k.across < 2 * extents[roles.columns]) | (k.across == 1)
         spans = k.spans <= (1 if roles.spans is None else extents[roles.spans])
         depth = k.steps <= ceil_div(extents[roles.depth], k.parts)
+        fits = self._by_parts(k, TileCosts.shared_bytes) <= self.facts.shared
         dot = roles.dot
         if dot is not None and dot.variable == roles.depth:
             depth = depth & (k.steps % dot.group == 0)
-        return threads & sums & rows & columns & spans & depth & self._by_parts(k, _fits)
+        return threads & sums & rows & columns & spans & depth & fits
 
     def estimate(self, k: Point) -> Column:
         """Estimate the cycles of all launches."""
@@ -160,16 +161,12 @@ class SharedTileSpace(Space):
             own = k.parts == parts
             some = Point({name: getattr(k, name)[own] for name in names})
             found[own] = ask(self._costs_of(parts), self.tile(some))
-        return found.astype(bool) if ask is _fits else found
+        return found
 
-    def _time(self, costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
-        return costs.time(tile) + beside_time(self.pattern, costs.parts, facts)
+    def _time(self, costs: TileCosts, tile: SharedTile) -> Column:
+        return costs.time(tile) + beside_time(self.pattern, costs.parts, self.facts)
 
     def _costs_of(self, parts: int) -> TileCosts:
         if parts not in self._costs:
             self._costs[parts] = TileCosts(self.pattern, self.roles, self.facts, parts)
         return self._costs[parts]
-
-
-def _fits(costs: TileCosts, tile: SharedTile, facts: ThreadBlocks) -> Column:
-    return costs.shared_bytes(tile) <= facts.shared

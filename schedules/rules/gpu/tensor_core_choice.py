@@ -114,13 +114,14 @@ class WarpTile:
 
 
 class _Fetched(NamedTuple):
-    """What a block fetches of an operand for a part of the sums.
+    """The part of an operand that a block fetches at a time.
 
     Attributes:
+        factor: the operand.
         reach: extents in shared memory.
         copied: extents that are copied.
         lanes: adjacent elements that are copied at once.
-        is_copied: whether asynchronously.
+        is_async: whether the copies are asynchronous.
         words: words that are fetched; a separately copied element counts as one.
     """
 
@@ -128,7 +129,7 @@ class _Fetched(NamedTuple):
     reach: Sequence[int]
     copied: Sequence[int]
     lanes: int
-    is_copied: bool
+    is_async: bool
     words: float
 
 
@@ -215,11 +216,8 @@ class WarpTileCosts:
         height, width, depth = np.array([tile.shape for tile in tiles], np.float64).T
         down, along, across = np.array([tile.fragments for tile in tiles], np.float64).T
         warps, stages = column(lambda tile: prod(tile.warps)), column(lambda tile: tile.stages)
-        steps, threads, matrices = (
-            column(lambda tile: tile.steps),
-            warps * lanes,
-            down * along * across,
-        )
+        steps = column(lambda tile: tile.steps)
+        threads, matrices = warps * lanes, down * along * across
         parts, terms = ceil_div(self._depth, steps * depth), steps * self._places
         # Cost of a product per lane, and of the words that each lane loads of both factors.
         product = height * width * depth / lanes / facts.matrix_rate
@@ -284,7 +282,7 @@ class WarpTileCosts:
         if key not in self._bytes:
             total = [0, 0]
             for part in self._fetched(tile):
-                total[not part.is_copied] += self._bytes_of(part, warps)
+                total[not part.is_async] += self._bytes_of(part, warps)
             self._bytes[key] = total[0], total[1]
         return self._bytes[key]
 
@@ -303,7 +301,7 @@ class WarpTileCosts:
 
     def _held_words(self, tile: WarpTile) -> float:
         """Return the words that pass through registers of a block's threads for a part."""
-        return sum(part.words for part in self._fetched(tile) if not part.is_copied)
+        return sum(part.words for part in self._fetched(tile) if not part.is_async)
 
     def _fetched_words(self, tile: WarpTile) -> float:
         """Return the words that a block fetches for a part of the sums.
