@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import SSAValue
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 from xdsl.utils.hints import isa
 
 
@@ -21,18 +22,17 @@ def constant_step(offsets: SSAValue) -> int | None:
 
 
 def base_and_offset(index: SSAValue) -> tuple[SSAValue | None, int]:
-    """Split an index into a value and a constant offset."""
+    """Split an index into a value, None for 0, and a constant offset."""
     offset = 0
     while True:
         owner = index.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return None, offset + owner.value.value.data
+        if (number := const_evaluate_operand(index)) is not None:
+            return None, offset + number
         if not isinstance(owner, arith.AddiOp):
             return index, offset
         for constant, rest in ((owner.rhs, owner.lhs), (owner.lhs, owner.rhs)):
-            number = constant.owner
-            if isinstance(number, arith.ConstantOp) and isinstance(number.value, IntegerAttr):
-                offset += number.value.value.data
+            if (number := const_evaluate_operand(constant)) is not None:
+                offset += number
                 index = rest
                 break
         else:

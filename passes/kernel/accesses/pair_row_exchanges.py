@@ -19,6 +19,7 @@ from tcopt.dialects import vector_
 from tcopt.dialects.fragments import LANES, MATRIX
 from tcopt.dialects.gpu_kernels import BLOCK_SIZE, KERNEL, sizes_of
 from tcopt.dialects.simt import ExchangeRowsOp
+from tcopt.passes.kernel.accesses.constant_vectors import base_and_offset
 from tcopt.passes.kernel.cleanup.effects import accessed, effects_of
 
 MOST_MATRICES = 4
@@ -94,7 +95,7 @@ class _Row:
             return None
         if not load.result.has_one_use():
             return None
-        parts = [_split(value) for value in load.indices]
+        parts = [base_and_offset(value) for value in load.indices]
         return cls(op, load, tuple(b for b, _ in parts), tuple(c for _, c in parts))
 
     def differs_at(self, other: _Row) -> int | None:
@@ -106,23 +107,6 @@ class _Row:
         pairs = zip(self.constants, other.constants, strict=True)
         found = [dim for dim, (a, b) in enumerate(pairs) if a != b]
         return found[0] if len(found) == 1 else None
-
-
-def _split(index: SSAValue) -> tuple[SSAValue | None, int]:
-    """Return an index as the sum of a value, None for 0, and a constant."""
-    owner = index.owner
-    if (number := _constant(index)) is not None:
-        return None, number
-    if isinstance(owner, arith.AddiOp) and (number := _constant(owner.rhs)) is not None:
-        return owner.lhs, number
-    return index, 0
-
-
-def _constant(value: SSAValue) -> int | None:
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
 
 
 @dataclass

@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.memory_sizes import memref_bytes
@@ -163,18 +164,11 @@ def _turns(call: func.CallOp) -> Extent:
         if isinstance(trip := op.attributes.get(TRIP), DimsAttr):
             turns *= trip.extents[0]
         elif isinstance(op, scf.ForOp):
-            lower, upper, step = (_constant(v) for v in (op.lb, op.ub, op.step))
+            lower, upper, step = (const_evaluate_operand(v) for v in (op.lb, op.ub, op.step))
             if lower is not None and upper is not None and step:
                 turns *= max(0, -((lower - upper) // step))
         op = op.parent_op()
     return turns
-
-
-def _constant(value: SSAValue) -> int | None:
-    op = value.owner
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return op.value.value.data
-    return None
 
 
 def _is_parallel(kernel: func.FuncOp) -> bool:

@@ -32,6 +32,7 @@ from xdsl.ir.affine import (
     AffineDimExpr,
     AffineExpr,
 )
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 from xdsl.utils.hints import isa
 
 from tcopt.dialects.arith_ import CmpiOp, IndexCastOp, IndexCastUIOp
@@ -186,9 +187,8 @@ class LevelWriter:
     def _plus(self, value: SSAValue, constant: int) -> SSAValue:
         if not constant:
             return value
-        owner = value.owner
-        if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            return self.constant(owner.value.value.data + constant)
+        if (number := const_evaluate_operand(value)) is not None:
+            return self.constant(number + constant)
         return self.binary(arith.AddiOp, value, self.constant(constant))
 
     def binary(

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, NoneAttr, VectorType
+from xdsl.dialects import memref, scf, vector
+from xdsl.dialects.builtin import MemRefType, NoneAttr, VectorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.transforms.canonicalization_patterns.utils import const_evaluate_operand
 from xdsl.utils.hints import isa
 
 from tcopt.support.ir.quick_ir import ops_of
@@ -120,14 +121,6 @@ def _regions_between(op: Operation, block: Block | None) -> Iterator[Operation]:
         op = parent
 
 
-def constant_index(value: SSAValue) -> int | None:
-    """Return the value of an index constant, or None."""
-    owner = value.owner
-    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-        return owner.value.value.data
-    return None
-
-
 def _slots_of(alloca: memref.AllocaOp) -> tuple[list[Slot], dict[Operation, SlotAccess]] | None:
     """Return the slots and accesses of a buffer, or None if it must stay in memory."""
     buffer = alloca.memref.type
@@ -160,7 +153,7 @@ def _span(
     shape = buffer.get_shape()
     start = 0
     for index, extent in zip(indices, shape, strict=True):
-        number = constant_index(index)
+        number = const_evaluate_operand(index)
         if number is None:
             return None
         start = start * extent + number
