@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import (
     FixedBitwidthType,
@@ -20,7 +21,7 @@ from tcopt.dialects import loop
 from tcopt.dialects.loop.memory import ASYNC
 from tcopt.dialects.simt_copies import CommitCopiesOp, WaitCopiesOp
 from tcopt.dialects.size import extents_of
-from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.buffers.tile_fills import Fill
 from tcopt.passes.loop.edits.dimensions import add_dimension, reshape
 from tcopt.passes.loop.edits.substitution import substitute_values
@@ -96,28 +97,31 @@ def _steps(fills: Sequence[Fill]) -> loop.ForOp | None:
     last = fills[0].last
     if any(fill.last is not last for fill in fills) or not isinstance(last, loop.ForOp):
         return None
-    is_unrolled = last.loop_kind is loop.LoopKind.UNROLLED and last.trip_count > 1
-    return last if is_unrolled and last.limit is None else None
+    is_repeated = _is_unrolled(last) and last.trip_count > 1
+    return last if is_repeated and last.limit is None else None
+
+
+def _is_unrolled(op: loop.ForOp) -> bool:
+    return op.loop_kind is loop.LoopKind.UNROLLED
 
 
 def _part(nest: Operation, steps: loop.ForOp) -> Operation:
     """Return the part of a thread's copies that a step of a loop makes."""
     variable = steps.induction_variable
-    is_serial = isinstance(nest, loop.ForOp) and nest.loop_kind is loop.LoopKind.UNROLLED
-    count = nest.trip_count if isinstance(nest, loop.ForOp) and is_serial else 1
+    repeated = nest if isinstance(nest, loop.ForOp) and _is_unrolled(nest) else None
+    count = 1 if repeated is None else repeated.trip_count
     share = -(-count // steps.trip_count)
     body = Block(arg_types=[IndexType()])
     number = body.args[0]
     position = AffineDimExpr(0) * share + AffineDimExpr(1)
-    if isinstance(nest, loop.ForOp) and is_serial:
-        number.name_hint = nest.induction_variable.name_hint
-        inner = nest.body.block
-        known = Knowledge()
-        for each in (*loop.enclosing_loops(steps), steps):
-            known.enter_loop(each)
+    if repeated is not None:
+        number.name_hint = repeated.induction_variable.name_hint
+        inner = repeated.body.block
+        known = knowledge_at(steps)
+        known.enter(steps)
         known.ranges[number] = (0, share - 1)
         values: list[SSAValue] = [variable, number]
-        substitute_values(inner, {nest.induction_variable: (position, values)}, known)
+        substitute_values(inner, {repeated.induction_variable: (position, values)}, known)
         ops = list(inner.ops)
         for op in ops:
             op.detach()
@@ -140,9 +144,6 @@ def _unroll(nest: Operation) -> None:
     """Unroll the copies of a thread if they are few."""
     loops = [op for op in nest.walk() if isinstance(op, loop.ForOp)]
     serial = [op for op in loops if op.loop_kind is loop.LoopKind.SERIAL]
-    count = 1
-    for each in serial:
-        count *= each.trip_count
-    if count <= _MOST_UNROLLED:
+    if prod(each.trip_count for each in serial) <= _MOST_UNROLLED:
         for each in serial:
             each.kind = loop.LoopKindAttr(loop.LoopKind.UNROLLED)

@@ -86,11 +86,8 @@ def _copy_ahead(
             by_loop.setdefault(fill.loop, []).append(fill)
     for _ in by_loop:
         for fills in by_loop.values():
-            slots.update(
-                dict.fromkeys(
-                    (each.alloc for each in fills), min(slots[each.alloc] for each in fills)
-                )
-            )
+            fewest = min(slots[each.alloc] for each in fills)
+            slots.update((each.alloc, fewest) for each in fills)
     for fills in by_loop.values():
         copy_ahead(fills, slots[fills[0].alloc], rewriter)
     for alloc, count in slots.items():

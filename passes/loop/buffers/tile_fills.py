@@ -9,7 +9,7 @@ from xdsl.ir import Block, Operation, Region
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tcopt.dialects import loop
-from tcopt.passes.loop.analysis.indexing import Knowledge
+from tcopt.passes.loop.analysis.surroundings import knowledge_at
 from tcopt.passes.loop.edits.dimensions import AccessOp, accesses_of, add_dimension
 from tcopt.passes.loop.edits.substitution import substitute_values
 
@@ -40,11 +40,8 @@ class Fill:
             expr: the iteration, an expression of the loop's variable.
         """
         block = Block([self.op.clone()])
-        known = Knowledge()
-        for each in (*loop.enclosing_loops(self.op),):
-            known.enter_loop(each)
         variable = self.loop.induction_variable
-        substitute_values(block, {variable: (expr, [variable])}, known)
+        substitute_values(block, {variable: (expr, [variable])}, knowledge_at(self.op))
         (op,) = block.ops
         op.detach()
         for each in op.walk():
