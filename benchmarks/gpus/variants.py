@@ -16,7 +16,7 @@ from tcopt.support.errors import InputError
 from tcopt.support.pipelines.phases import Phase, configured
 
 Look = Callable[[Space], Choice | None]
-"""What sees a space, and may return another default for it."""
+"""A function that sees a space, and may return another default for it."""
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,8 @@ class MergeAxesPass(ModulePass):
     different shapes become equal. In functions with a contraction, only the two innermost axes are
     merged, and in functions with constant tables none, because schedules need the axes; if the
     function is one matrix product for threads, all its rows are. On targets whose programs manage
-    memories, functions without a contraction are not changed, because entries
-    of these memories have a fixed number of elements. The host function gets views with the new
-    shapes.
+    memories, functions without a contraction are not changed, because entries of these memories
+    have a fixed number of elements. The host function gets views with the new shapes.
 
         te.func @f(%x: tensor<1x8x4x4xf32>, %b: tensor<8x1x1xf32>) -> tensor<1x8x4x4xf32> {
           %y = te.compute "add" [%n = 1, %c = 8, %h = 4, %w = 4] : tensor<1x8x4x4xf32> {

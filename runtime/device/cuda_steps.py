@@ -106,8 +106,8 @@ def cuda_step(
 class CudaSteps:
     """Launches and copies with bound addresses, as a CUDA graph if the driver supports it.
 
-    The host takes longer to launch a graph than a device to run a short kernel. What is measured is
-    therefore one graph as well: of several runs, or of the steps with events between them.
+    Launching a graph takes the host longer than a short kernel takes the device. Measurements
+    therefore use a single graph too, of several runs or of the steps with events between them.
     """
 
     def __init__(self, device: CudaDevice, steps: Sequence[CudaStep]):

@@ -37,7 +37,7 @@ class DecoderNames:
         """Return the names in a model with inputs `past_key_values...` and outputs `present...`.
 
         Raises:
-            InputError: it has none, or there is no such file.
+            InputError: the file does not exist, or the model has no such inputs and outputs.
             ImportModelError: it is not an ONNX model.
         """
         graph = load_model(source)[0].graph
@@ -128,7 +128,7 @@ class Decoder:
         """Append tokens to the sequence; return the logits of the token that follows.
 
         Raises:
-            InputError: there are no tokens, or the sequence would exceed the context.
+            InputError: `tokens` is empty, or the sequence would become longer than the context.
         """
         if not tokens:
             raise InputError("there are no tokens to read")

@@ -26,9 +26,9 @@ from tcopt.dialects.te import api as te
 class WindowMatmulOp(ContractionOp):
     """Convolution [N, P * O, positions...] of x [N, C, spatial...] with w [P, O, C * taps].
 
-    Sums run over one dimension, and so do the pixels of all images: the op is a matrix product of
-    the weights and the elements of all windows. That matrix is a stage of the tensor expression,
-    whose tiles schedules compute where they use them (an implicit matrix product).
+    The op is an implicit matrix product: the weights are multiplied by a matrix with one row for
+    each weight of a filter and one column for each window of all images. The matrix is a stage of
+    the tensor expression, and schedules compute a tile of it just before its use.
 
     P is 1 without `phases`. Otherwise it is the number of phases of all dimensions, and the windows
     of phase j in a dimension start (j + start) div phases later, as in a transposed convolution by

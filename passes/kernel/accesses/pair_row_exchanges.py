@@ -44,8 +44,9 @@ class PairRowExchangesPass(ModulePass):
         %0 = vector.extract_strided_slice %2 {offsets = [0], sizes = [4], strides = [1]}
         %1 = vector.extract_strided_slice %2 {offsets = [4], sizes = [4], strides = [1]}
 
-    Lanes that provided rows a second time provide those of the second exchange. Blocks must have
-    warps along x. The pass runs after `promote-registers`.
+    An exchange uses the rows of only eight lanes for each matrix. In the combined exchange, the
+    next lanes provide the rows of the second. Blocks must have warps along x. The pass runs after
+    `promote-registers`.
     """
 
     name = "pair-row-exchanges"

@@ -18,7 +18,7 @@ class CopyLowering:
     """Lowers loads whose values are only stored to an asynchronously filled buffer.
 
     Args:
-        mapped: returns the kernel's values for those of the function.
+        mapped: returns the values in the kernel that correspond to values of the loop function.
     """
 
     def __init__(

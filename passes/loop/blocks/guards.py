@@ -117,8 +117,8 @@ def _invariant_conditions(op: loop.ForOp, guards: Sequence[loop.GuardOp]) -> lis
         return []
     variant = set[SSAValue](op.body.block.args).union(*(o.results for o in op.body.block.ops))
     shared = [c for c in conditions_of(guards[0]) if variant.isdisjoint(c[1])]
-    # All lanes belong to one thread, so there are no barriers between them. Nor are there between
-    # the stores of a thread that reads nothing from the block's memory.
+    # The loop needs no barriers if its iterations are lanes of one thread, or if it only writes to
+    # the block's memory.
     is_alone = op.loop_kind is loop.LoopKind.VECTORIZED or _only_fills(op)
     if any(map(_is_of_a_thread, shared)) and not is_alone and threads_meet(op):
         shared = [c for c in shared if not _is_of_a_thread(c)]

@@ -101,11 +101,11 @@ class DoubleBufferPass(ModulePass):
     A buffer marked by `sched.double_buffer` gets several slots, used in rotation.
 
     If the target has asynchronous copies (`cp_async`) and the tile consists of whole words in
-    memory, tiles are copied `slots - 1` iterations ahead, and those of the first iterations before
-    the loop. The copies of an iteration are a group. A thread waits until its copies for the
-    current iteration are complete; the barrier that follows, which `insert-barriers` adds, makes
-    them visible to other threads, and orders new copies after the use of the slot that they
-    overwrite:
+    memory, each tile is copied `slots - 1` iterations ahead of its use. The first `slots - 1` tiles
+    are copied before the loop. The copies of an iteration are a group. A thread waits until its
+    copies for the current iteration are complete; the barrier that follows, which `insert-barriers`
+    adds, makes them visible to other threads, and orders new copies after the use of the slot that
+    they overwrite:
 
         %s = loop.alloc shared {slots = 3 : i64} : memref<64xf32>
         loop.for %k = 0 to 8 {

@@ -32,7 +32,7 @@ MOST_PARTS = 512
 """Maximum number of partial results of an element: a block combines them in a step or two."""
 
 GAIN = 0.95
-"""Maximum estimated time, relative to that of the usual choice, at which another one is taken."""
+"""Another choice replaces the usual one if its estimated time is below this fraction of it."""
 
 STEPS = 8
 """Maximum number of terms that a thread loads before it adds them."""
